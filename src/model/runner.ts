@@ -1,0 +1,57 @@
+/**
+ * The seam between the engine and a device. A runner owns one model and its paged cache; the engine tells it, step by
+ * step, which tokens of which sequences to compute and where their blocks lie.
+ */
+
+/**
+ * The rows of one step, ragged: the new tokens of all its sequences one after another, without padding. T rows, B
+ * sequences. A sequence with one new token is a decode, one with more (or without a past) a prefill chunk; both share a
+ * step. The arrays may be views of buffers that are reused for the next step.
+ */
+export interface StepBatch {
+  /** i32 [T] token ids. */
+  readonly tokens: Int32Array;
+  /** i32 [B+1]: the rows of sequence b are cumulativeLengths[b] to cumulativeLengths[b+1] - 1. */
+  readonly cumulativeLengths: Int32Array;
+  /** i32 [B] tokens of each sequence that are in the cache already. */
+  readonly pastLengths: Int32Array;
+  /**
+   * i32 [B, maxBlocks] row-major. Token at position p of sequence b lies in block blockTables[b, p / blockSize], slot
+   * p % blockSize. Covers past and new tokens; entries past the end of a sequence are 0 and are never read.
+   */
+  readonly blockTables: Int32Array;
+  readonly maxBlocks: number;
+  /** i32 [S] rows (0..T-1, ascending) whose logits are wanted. S may be 0. */
+  readonly logitRows: Int32Array;
+}
+
+/** Logits of the rows asked for. The arrays belong to the caller until its next `run`. */
+export interface StepLogits {
+  readonly vocabSize: number;
+  /** f32 [S, vocabSize] row-major, in the order of `StepBatch.logitRows`; unscaled. */
+  readonly values: Float32Array;
+}
+
+export interface ModelRunner {
+  readonly device: 'cpu' | 'webgpu';
+  /** One line for people: provider, adapter, threads. */
+  readonly description: string;
+  readonly vocabSize: number;
+  /** Tokens a block holds. */
+  readonly blockSize: number;
+  readonly numBlocks: number;
+  /** Bytes of the paged cache. */
+  readonly kvCacheBytes: number;
+
+  /**
+   * Computes the rows, writes their keys and values into their slots and returns the logits asked for. Transactional: if
+   * it rejects, no slot below any sequence's past length has changed and the same batch may be run again.
+   */
+  run(batch: StepBatch): Promise<StepLogits>;
+
+  /** Copies whole blocks within the cache, in order: source[i] to target[i]. Between steps only. */
+  copyBlocks(source: Int32Array, target: Int32Array): Promise<void>;
+
+  /** Releases sessions and cache. The runner must not be used afterwards. */
+  dispose(): Promise<void>;
+}
