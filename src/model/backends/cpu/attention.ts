@@ -1,0 +1,255 @@
+/**
+ * Attention of the CPU backend over a paged pool that is only ever read: the step's own keys and values take part
+ * straight from the graph and leave it as one output that the runner writes into the pool.
+ *
+ * Decode rows ("page-batched"): every page of the pool is one row of a batched product with the query of the sequence
+ * that owns it, so keys and values are read where they lie. The partial results of a sequence's pages are merged by their
+ * log-sum-exp, in logical order through a table, so that a sum does not depend on where its pages lie.
+ *
+ * Prefill rows: a Loop over tiles of a chunk. Each gathers the pages of its past, adds the chunk's rows before it and runs
+ * one fused GroupQueryAttention, so that nothing beyond the causal edge of a tile is computed or padded.
+ */
+import type { Architecture } from '../../architecture.js';
+import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
+
+const MICROSOFT = 'com.microsoft';
+
+/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, P pages, N tiles. */
+export const ATTENTION_INPUTS = {
+  /** i64 [2] rows of the step: decodes first, then prefills. */
+  split: 'decode_prefill_rows',
+  /** i64 [P] decode row whose query a page is multiplied with. */
+  pageRows: 'page_rows',
+  /** i64 [P] pool page of each entry; used when `direct` is false. */
+  pageIds: 'page_ids',
+  /** bool []: entry p is pool page p, so that the pool is read in place. */
+  direct: 'pages_direct',
+  /** i64 [D, M] entries of `pageRows` that belong to a decode row, in logical order, padded with a masked one. */
+  decodeTable: 'decode_table',
+  /** i64 [] number of tiles. */
+  tileCount: 'tile_count',
+} as const;
+
+/** Inputs that depend on a layer's window: one set for each distinct window of the model. */
+export function windowInputs(window: number | undefined) {
+  const suffix = window === undefined ? '' : `_window_${window}`;
+  return {
+    /** f32 [P, 1, 1, page size] 0 where a slot may be seen, else very negative. */
+    pageMask: `page_mask${suffix}`,
+    /** i64 [N, 7] what a tile computes and sees: `TILE_FIELDS`. */
+    tiles: `tiles${suffix}`,
+    /** i64 [any] pool pages of the tiles' pasts, one tile after another. */
+    tilePages: `tile_pages${suffix}`,
+  };
+}
+
+/**
+ * Of each tile: its first and end row and the first row of its chunk that it sees, among the prefill rows; the number of
+ * past tokens that it sees; where its past pages begin and end in `tilePages`; how many slots of the first page to skip.
+ */
+export const TILE_FIELDS = ['begin', 'end', 'chunk', 'past', 'pagesBegin', 'pagesEnd', 'skip'] as const;
+
+export function declareAttentionInputs(g: GraphBuilder, architecture: Architecture, blockSize: number): void {
+  const I = ATTENTION_INPUTS;
+  g.input(I.split, 'int64', [2]);
+  g.input(I.pageRows, 'int64', ['P']);
+  g.input(I.pageIds, 'int64', ['P']);
+  g.input(I.direct, 'bool', []);
+  g.input(I.decodeTable, 'int64', ['D', 'M']);
+  g.input(I.tileCount, 'int64', []);
+  for (const window of distinctWindows(architecture)) {
+    const W = windowInputs(window);
+    g.input(W.pageMask, 'float32', ['P', 1, 1, blockSize]);
+    g.input(W.tiles, 'int64', ['N', TILE_FIELDS.length]);
+    g.input(W.tilePages, 'int64', ['Q']);
+  }
+  architecture.layers.forEach((_, n) => {
+    for (const name of Object.values(cacheInputs(n))) {
+      g.input(name, 'float32', ['pages', architecture.numKvHeads, blockSize, architecture.headSize]);
+    }
+  });
+}
+
+export function distinctWindows(architecture: Architecture): (number | undefined)[] {
+  return [...new Set(architecture.layers.map((layer) => layer.slidingWindow))];
+}
+
+/** f32 [pages, KV heads, page size, head size] each. */
+export function cacheInputs(layer: number): { key: Value; value: Value } {
+  return { key: `past_key_values.${layer}.key`, value: `past_key_values.${layer}.value` };
+}
+
+/**
+ * Adds attention for one layer. `q` [1, T, heads * head size], `k` and `v` [1, T, KV heads * head size] are the step's
+ * rows, rotated. Returns [1, T, heads * head size].
+ */
+export function pagedAttention(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  rows: { q: Value; k: Value; v: Value },
+): Value {
+  return g.scope(`layers.${layer}.attention`, () => {
+    const split = (x: Value, name: string) =>
+      g.nodes('Split', [x, ATTENTION_INPUTS.split], 2, { name, axis: 1 }) as [Value, Value];
+    const [qDecode, qPrefill] = split(rows.q, 'split_q');
+    const [kDecode, kPrefill] = split(rows.k, 'split_k');
+    const [vDecode, vPrefill] = split(rows.v, 'split_v');
+    const decoded = decodeAttention(g, architecture, layer, { q: qDecode, k: kDecode, v: vDecode });
+    const prefilled = prefillAttention(g, architecture, layer, { q: qPrefill, k: kPrefill, v: vPrefill });
+    return g.node('Concat', [decoded, prefilled], { axis: 1, name: 'rows' });
+  });
+}
+
+/** One new token per sequence. Group size G = heads / KV heads; queries of a group share a KV head. */
+function decodeAttention(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  rows: { q: Value; k: Value; v: Value },
+): Value {
+  const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
+  const group = numHeads / kvHeads;
+  const scale = new Float(architecture.attentionScale);
+  const cache = cacheInputs(layer);
+  const mask = windowInputs(architecture.layers[layer]?.slidingWindow).pageMask;
+
+  const q = g.node('Reshape', [rows.q, g.int64([-1, kvHeads, group, headSize])], { name: 'decode_q' });
+  const k = g.node('Reshape', [rows.k, g.int64([-1, kvHeads, 1, headSize])], { name: 'decode_k' });
+  const v = g.node('Reshape', [rows.v, g.int64([-1, kvHeads, 1, headSize])], { name: 'decode_v' });
+
+  // Partial results of every page: lse [P, KH, G, 1], weighted values [P, KH, G, HS].
+  const pageQueries = g.node('Gather', [q, ATTENTION_INPUTS.pageRows], { axis: 0, name: 'page_queries' });
+  const partials = (branch: string, source: (b: GraphBuilder, pool: Value) => Value) =>
+    g.subgraph(branch, (b) => {
+      const scores = b.node('FusedMatMul', [pageQueries, source(b, cache.key)], {
+        domain: MICROSOFT,
+        name: 'page_scores',
+        transB: 1,
+        alpha: scale,
+      });
+      const masked = b.node('Add', [scores, mask], { name: 'masked' });
+      const weights = b.node('Softmax', [masked], { axis: -1, name: 'page_softmax' });
+      // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
+      const max = b.node('ReduceMax', [masked, b.int64([-1])], { keepdims: 1, name: 'page_max' });
+      const largest = b.node('ReduceMax', [weights, b.int64([-1])], { keepdims: 1, name: 'page_largest' });
+      const lse = b.node('Sub', [max, b.node('Log', [largest])], { name: 'page_lse' });
+      const values = b.node('MatMul', [weights, source(b, cache.value)], { name: 'page_values' });
+      b.output(lse, 'float32', ['P', kvHeads, group, 1]);
+      b.output(values, 'float32', ['P', kvHeads, group, headSize]);
+    });
+  const [pageLse, pageValues] = g.nodes('If', [ATTENTION_INPUTS.direct], 2, {
+    name: 'pages',
+    then_branch: partials('direct', (_, pool) => pool),
+    else_branch: partials('gathered', (b, pool) =>
+      b.node('Gather', [pool, ATTENTION_INPUTS.pageIds], { axis: 0, name: 'gather_pages' }),
+    ),
+  }) as [Value, Value];
+
+  // The new token attends to itself: a page of one slot.
+  const selfScore = g.node('FusedMatMul', [q, k], {
+    domain: MICROSOFT,
+    name: 'self_scores',
+    transB: 1,
+    alpha: scale,
+  });
+
+  // Merge: weights over [pages of the sequence, itself] by softmax of their log-sum-exps.
+  const table = ATTENTION_INPUTS.decodeTable;
+  const one = g.int64([1]);
+  const lse = g.node('Concat', [g.node('Gather', [pageLse, table], { axis: 0 }), g.node('Unsqueeze', [selfScore, one])], {
+    axis: 1,
+    name: 'merge_lse',
+  });
+  const weights = g.node('Softmax', [lse], { axis: 1, name: 'merge_softmax' });
+  const selfValues = g.node('Expand', [v, g.int64([1, 1, group, 1])], { name: 'self_values' });
+  const values = g.node(
+    'Concat',
+    [g.node('Gather', [pageValues, table], { axis: 0 }), g.node('Unsqueeze', [selfValues, one])],
+    { axis: 1, name: 'merge_values' },
+  );
+  const weighted = g.node('Mul', [values, weights], { name: 'merge_weighted' });
+  const merged = g.node('ReduceSum', [weighted, one], { keepdims: 0, name: 'merged' });
+  return g.node('Reshape', [merged, g.int64([1, -1, numHeads * headSize])], { name: 'decoded' });
+}
+
+function prefillAttention(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  rows: { q: Value; k: Value; v: Value },
+): Value {
+  const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
+  const window = architecture.layers[layer]?.slidingWindow;
+  const inputs = windowInputs(window);
+  const cache = cacheInputs(layer);
+  const zero = g.int64([0]);
+  const one = g.int64([1]);
+  const two = g.int64([2]);
+
+  /** Rows [1, T, KH * HS] to [1, KH, T, HS]. */
+  const heads = (x: Value, name: string) =>
+    g.node('Transpose', [g.node('Reshape', [x, g.int64([1, -1, kvHeads, headSize])])], { perm: [0, 2, 1, 3], name });
+  const keyHeads = heads(rows.k, 'prefill_k');
+  const valueHeads = heads(rows.v, 'prefill_v');
+
+  const body = g.subgraph(`tile.${layer}`, (b) => {
+    const iteration = b.input(`iteration.${layer}`, 'int64', []);
+    const condition = b.input(`condition.${layer}`, 'bool', []);
+    const done = b.input(`done.${layer}`, 'float32', [1, 'rows', numHeads * headSize]);
+
+    const tile = b.node('Gather', [inputs.tiles, iteration], { axis: 0, name: 'tile' });
+    const [begin, end, chunk, past, pagesBegin, pagesEnd, skip] = b.nodes('Split', [tile], TILE_FIELDS.length, {
+      axis: 0,
+      name: 'fields',
+      num_outputs: TILE_FIELDS.length,
+    }) as [Value, Value, Value, Value, Value, Value, Value];
+    const pages = b.node('Slice', [inputs.tilePages, pagesBegin, pagesEnd, zero], { name: 'pages' });
+    const pastEnd = b.node('Add', [skip, past], { name: 'past_end' });
+
+    /** Past pages and earlier rows of the chunk, [1, KH, past + begin - chunk, HS]. */
+    const before = (pool: Value, ownHeads: Value, name: string) => {
+      const gathered = b.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
+      const byHead = b.node('Transpose', [gathered], { perm: [1, 0, 2, 3], name: `${name}_by_head` });
+      const flat = b.node('Reshape', [byHead, b.int64([1, kvHeads, -1, headSize])], { name: `${name}_flat`, allowzero: 0 });
+      const seen = b.node('Slice', [flat, skip, pastEnd, two], { name: `${name}_past` });
+      const own = b.node('Slice', [ownHeads, chunk, begin, two], { name: `${name}_own` });
+      return b.node('Concat', [seen, own], { axis: 2, name: `${name}_before` });
+    };
+    const keyBefore = before(cache.key, keyHeads, 'key');
+    const valueBefore = before(cache.value, valueHeads, 'value');
+
+    const slice = (x: Value, name: string) => b.node('Slice', [x, begin, end, one], { name });
+    // Length of everything the last row of the tile sees; the operator wants it less one as well.
+    const total = b.node('Add', [past, b.node('Sub', [end, chunk])], { name: 'total' });
+    const total32 = b.node('Cast', [total], { to: 6, name: 'total_i32' });
+    const [attended] = b.nodes(
+      'GroupQueryAttention',
+      [
+        slice(rows.q, 'tile_q'),
+        slice(rows.k, 'tile_k'),
+        slice(rows.v, 'tile_v'),
+        keyBefore,
+        valueBefore,
+        b.node('Sub', [total32, b.constant('int32', [1], Int32Array.of(1))], { name: 'last' }),
+        b.node('Squeeze', [total32], { name: 'total_scalar' }),
+      ],
+      3,
+      {
+        domain: MICROSOFT,
+        name: 'gqa',
+        num_heads: numHeads,
+        kv_num_heads: kvHeads,
+        scale: new Float(architecture.attentionScale),
+        local_window_size: window,
+      },
+    );
+    const next = b.node('Identity', [condition], { name: 'continue' });
+    const extended = b.node('Concat', [done, attended as Value], { axis: 1, name: 'extended' });
+    b.output(next, 'bool', []);
+    b.output(extended, 'float32', [1, 'more rows', numHeads * headSize]);
+  });
+  const none = g.constant('float32', [1, 0, numHeads * headSize], new Float32Array(0));
+  const always = g.constant('bool', [], Uint8Array.of(1));
+  return g.node('Loop', [ATTENTION_INPUTS.tileCount, always, none], { body, name: 'prefilled' });
+}

@@ -1,0 +1,57 @@
+/** Prepares a checkpoint for the CPU and loads it. */
+import type { EngineConfig, Precision } from '../../../engine/protocol.js';
+import { UserError } from '../../../errors.js';
+import type { Checkpoint } from '../../formats/checkpoint.js';
+import type { GraphBuilder } from '../../graph/builder.js';
+import { buildDecoder } from '../../graph/decoder.js';
+import type { WeightStore } from '../../graph/weight-store.js';
+import { prepareModel } from '../../prepare.js';
+import type { ModelRunner } from '../../runner.js';
+import { declareAttentionInputs } from './attention.js';
+import { fp32Lowering } from './fp32.js';
+import { CpuRunner } from './runner.js';
+import { declareRowInputs, OUTPUTS } from './rows.js';
+
+export async function loadCpuModel(
+  checkpoint: Checkpoint,
+  config: EngineConfig,
+  progress: (phase: string, fraction: number) => void,
+): Promise<{ runner: ModelRunner; precision: Precision }> {
+  const precision: Precision = config.precision === 'auto' ? 'fp32' : config.precision;
+  if (precision !== 'fp32') {
+    throw new UserError(`--precision ${precision} is not available on the CPU; use fp32 or auto.`);
+  }
+  const { architecture } = checkpoint;
+  const { blockSize } = config;
+  const modelFile = await prepareModel(['cpu', precision, checkpoint.fingerprint, blockSize], (g, store) =>
+    buildCpuGraph(g, store, checkpoint, blockSize, (fraction) => progress('prepare', fraction)),
+  );
+  progress('load', 0);
+  const runner = await CpuRunner.create({
+    modelFile,
+    architecture,
+    blockSize,
+    kvCacheMemory: config.kvCacheMemory,
+    threads: config.threads,
+  });
+  progress('load', 1);
+  return { runner, precision };
+}
+
+async function buildCpuGraph(
+  g: GraphBuilder,
+  store: WeightStore,
+  checkpoint: Checkpoint,
+  blockSize: number,
+  progress: (fraction: number) => void,
+): Promise<void> {
+  const { architecture } = checkpoint;
+  declareRowInputs(g);
+  declareAttentionInputs(g, architecture, blockSize);
+  const { lowering, present } = await fp32Lowering(g, checkpoint, store, architecture.maxPositions, progress);
+  const logits = buildDecoder(g, architecture, lowering);
+  g.alias(logits, OUTPUTS.logits);
+  g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
+  g.output(OUTPUTS.logits, 'float32', [1, 'S', architecture.vocabSize]);
+  g.output(OUTPUTS.present, 'float32', [architecture.layers.length, 'T', 2 * architecture.numKvHeads * architecture.headSize]);
+}

@@ -1,0 +1,80 @@
+/**
+ * The paged cache of the CPU backend: one allocation, read by the graph and written here. Layout of a layer's keys, and
+ * of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always masked; block b of the
+ * engine is page b + 1.
+ */
+
+export interface PoolShape {
+  readonly layers: number;
+  readonly kvHeads: number;
+  readonly headSize: number;
+  /** Tokens of a block. */
+  readonly blockSize: number;
+  readonly numBlocks: number;
+}
+
+export class CachePool {
+  /** By layer, f32 over all pages. */
+  readonly keys: readonly Float32Array[];
+  readonly values: readonly Float32Array[];
+  readonly bytes: number;
+  /** Elements of one page of one layer's keys or values. */
+  readonly pageElements: number;
+
+  constructor(readonly shape: PoolShape) {
+    this.pageElements = shape.kvHeads * shape.blockSize * shape.headSize;
+    const layerElements = (shape.numBlocks + 1) * this.pageElements;
+    this.bytes = 2 * shape.layers * layerElements * Float32Array.BYTES_PER_ELEMENT;
+    const memory = new ArrayBuffer(this.bytes);
+    const view = (index: number) =>
+      new Float32Array(memory, index * layerElements * Float32Array.BYTES_PER_ELEMENT, layerElements);
+    this.keys = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer));
+    this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));
+  }
+
+  /** Blocks that fit into `bytes` of memory. */
+  static blocksIn(bytes: number, shape: Omit<PoolShape, 'numBlocks'>): number {
+    const block = 2 * shape.layers * shape.kvHeads * shape.blockSize * shape.headSize * Float32Array.BYTES_PER_ELEMENT;
+    return Math.floor(bytes / block) - 1;
+  }
+
+  /**
+   * Writes the rows of a step: `present` f32 [layers, rows, 2 * KV heads * head size] holds each row's keys and then its
+   * values; row r goes to slot `slots[r]`, counted through all pages.
+   */
+  write(present: Float32Array, slots: Int32Array): void {
+    const { layers, kvHeads, headSize, blockSize } = this.shape;
+    const rows = slots.length;
+    const kvWidth = kvHeads * headSize;
+    const headStride = blockSize * headSize;
+    for (let layer = 0; layer < layers; layer++) {
+      const keys = this.keys[layer] as Float32Array;
+      const values = this.values[layer] as Float32Array;
+      for (let row = 0; row < rows; row++) {
+        const slot = slots[row] as number;
+        const page = Math.floor(slot / blockSize);
+        let target = page * this.pageElements + (slot - page * blockSize) * headSize;
+        let source = (layer * rows + row) * 2 * kvWidth;
+        for (let head = 0; head < kvHeads; head++) {
+          for (let i = 0; i < headSize; i++) {
+            keys[target + i] = present[source + i] as number;
+            values[target + i] = present[source + kvWidth + i] as number;
+          }
+          target += headStride;
+          source += headSize;
+        }
+      }
+    }
+  }
+
+  /** Copies whole pages, in order. */
+  copyPages(source: ArrayLike<number>, target: ArrayLike<number>): void {
+    const size = this.pageElements;
+    for (let i = 0; i < source.length; i++) {
+      const from = (source[i] as number) * size;
+      const to = (target[i] as number) * size;
+      for (const pool of this.keys) pool.copyWithin(to, from, from + size);
+      for (const pool of this.values) pool.copyWithin(to, from, from + size);
+    }
+  }
+}

@@ -1,0 +1,113 @@
+/** Runs the CPU graph step by step over its paged pool. */
+import { availableParallelism } from 'node:os';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import type { Architecture } from '../../architecture.js';
+import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
+import { cacheInputs, distinctWindows } from './attention.js';
+import { CachePool } from './pool.js';
+import { OUTPUTS } from './rows.js';
+import { StepInputBuilder } from './step-inputs.js';
+
+export interface CpuRunnerOptions {
+  /** Path of the prepared ONNX model. */
+  readonly modelFile: string;
+  readonly architecture: Architecture;
+  readonly blockSize: number;
+  /** Bytes of the paged cache. */
+  readonly kvCacheMemory: number;
+  /** 0 takes one thread a core. */
+  readonly threads: number;
+}
+
+export class CpuRunner implements ModelRunner {
+  readonly device = 'cpu';
+  readonly #inputs: StepInputBuilder;
+  #cacheFeeds: Record<string, Tensor> = {};
+  #cachePages = 0;
+
+  private constructor(
+    private readonly session: InferenceSession,
+    private readonly pool: CachePool,
+    private readonly architecture: Architecture,
+    readonly description: string,
+  ) {
+    this.#inputs = new StepInputBuilder(pool.shape.blockSize, distinctWindows(architecture));
+  }
+
+  static async create(options: CpuRunnerOptions): Promise<CpuRunner> {
+    const { architecture, blockSize } = options;
+    const threads = options.threads > 0 ? options.threads : availableParallelism();
+    const shape = {
+      layers: architecture.layers.length,
+      kvHeads: architecture.numKvHeads,
+      headSize: architecture.headSize,
+      blockSize,
+    };
+    const pool = new CachePool({ ...shape, numBlocks: CachePool.blocksIn(options.kvCacheMemory, shape) });
+    const session = await InferenceSession.create(options.modelFile, {
+      executionProviders: ['cpu'],
+      intraOpNumThreads: threads,
+      interOpNumThreads: 1,
+      executionMode: 'sequential',
+      graphOptimizationLevel: 'all',
+      // Shapes change every step; patterns would be kept for each of them.
+      enableMemPattern: false,
+    });
+    const description = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
+    return new CpuRunner(session, pool, architecture, description);
+  }
+
+  get vocabSize(): number {
+    return this.architecture.vocabSize;
+  }
+
+  get blockSize(): number {
+    return this.pool.shape.blockSize;
+  }
+
+  get numBlocks(): number {
+    return this.pool.shape.numBlocks;
+  }
+
+  get kvCacheBytes(): number {
+    return this.pool.bytes;
+  }
+
+  async run(batch: StepBatch): Promise<StepLogits> {
+    const { feeds, pages, slots } = this.#inputs.build(batch);
+    const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) });
+    // Written only now: a step that failed has touched nothing.
+    this.pool.write(outputs[OUTPUTS.present]?.data as Float32Array, slots);
+    const logits = outputs[OUTPUTS.logits]?.data as Float32Array;
+    return { vocabSize: this.vocabSize, values: batch.logitRows.length === 0 ? new Float32Array(0) : logits };
+  }
+
+  async copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {
+    this.pool.copyPages(
+      source.map((block) => block + 1),
+      target.map((block) => block + 1),
+    );
+  }
+
+  async dispose(): Promise<void> {
+    await this.session.release();
+    this.#cacheFeeds = {};
+  }
+
+  /** The pool up to `pages`, as feeds; kept while the number of pages stays the same. */
+  #cacheView(pages: number): Record<string, Tensor> {
+    if (pages === this.#cachePages) return this.#cacheFeeds;
+    const { kvHeads, blockSize, headSize } = this.pool.shape;
+    const feeds: Record<string, Tensor> = {};
+    const view = (pool: Float32Array) =>
+      new Tensor('float32', pool.subarray(0, pages * this.pool.pageElements), [pages, kvHeads, blockSize, headSize]);
+    this.architecture.layers.forEach((_, layer) => {
+      const names = cacheInputs(layer);
+      feeds[names.key] = view(this.pool.keys[layer] as Float32Array);
+      feeds[names.value] = view(this.pool.values[layer] as Float32Array);
+    });
+    this.#cacheFeeds = feeds;
+    this.#cachePages = pages;
+    return feeds;
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * From a step's ragged batch to the index arrays that steer the CPU graph. Rows are reordered: sequences with one new
+ * token first (decodes), then the chunks of prefills.
+ */
+import { Tensor } from 'onnxruntime-node';
+import type { StepBatch } from '../../runner.js';
+import { ATTENTION_INPUTS, TILE_FIELDS, windowInputs } from './attention.js';
+import { ROW_INPUTS } from './rows.js';
+
+/** Query rows of a prefill tile. Larger ones waste work beyond the causal edge, smaller ones cost more nodes. */
+export const TILE_ROWS = 128;
+
+/** What a masked slot adds to its score: finite, so that a fully masked page still gives numbers. */
+const MASKED = -1e30;
+
+export interface StepInputs {
+  readonly feeds: Record<string, Tensor>;
+  /** Pages of the pool that the graph must see, from page 0. */
+  readonly pages: number;
+  /** i32 [T] slot of each reordered row, counted through all pages. */
+  readonly slots: Int32Array;
+}
+
+interface SequenceRows {
+  /** Index in the batch. */
+  readonly sequence: number;
+  readonly begin: number;
+  readonly count: number;
+  readonly past: number;
+}
+
+export class StepInputBuilder {
+  constructor(
+    private readonly blockSize: number,
+    private readonly windows: readonly (number | undefined)[],
+  ) {}
+
+  build(batch: StepBatch): StepInputs {
+    const sequences = describe(batch);
+    const decodes = sequences.filter((s) => s.count === 1);
+    const prefills = sequences.filter((s) => s.count !== 1);
+    const rows = batch.tokens.length;
+
+    const tokens = new BigInt64Array(rows);
+    const positions = new BigInt64Array(rows);
+    const slots = new Int32Array(rows);
+    const newRow = new Int32Array(rows);
+    let row = 0;
+    for (const s of [...decodes, ...prefills]) {
+      for (let i = 0; i < s.count; i++, row++) {
+        const position = s.past + i;
+        newRow[s.begin + i] = row;
+        tokens[row] = BigInt(batch.tokens[s.begin + i] as number);
+        positions[row] = BigInt(position);
+        slots[row] = this.#page(batch, s.sequence, position) * this.blockSize + (position % this.blockSize);
+      }
+    }
+    // A graph without any row to project would have empty products; one unused row is cheaper than a second graph.
+    const logitRows = batch.logitRows.length === 0 ? [0n] : Array.from(batch.logitRows, (r) => BigInt(newRow[r] as number));
+
+    const feeds: Record<string, Tensor> = {
+      [ROW_INPUTS.tokens]: int64(tokens, [1, rows]),
+      [ROW_INPUTS.positions]: int64(positions, [1, rows]),
+      [ROW_INPUTS.logitRows]: int64(logitRows, [logitRows.length]),
+      [ATTENTION_INPUTS.split]: int64([BigInt(decodes.length), BigInt(rows - decodes.length)], [2]),
+    };
+    const pages = this.#decodeFeeds(feeds, batch, decodes, prefills);
+    this.#prefillFeeds(feeds, batch, prefills);
+    return { feeds, pages, slots };
+  }
+
+  /** Pool page of a position: block b is page b + 1. */
+  #page(batch: StepBatch, sequence: number, position: number): number {
+    return (batch.blockTables[sequence * batch.maxBlocks + Math.floor(position / this.blockSize)] as number) + 1;
+  }
+
+  #pastPages(past: number): number {
+    return Math.ceil(past / this.blockSize);
+  }
+
+  #decodeFeeds(
+    feeds: Record<string, Tensor>,
+    batch: StepBatch,
+    decodes: readonly SequenceRows[],
+    prefills: readonly SequenceRows[],
+  ): number {
+    const { blockSize } = this;
+    let highest = 0;
+    let entries = 1;
+    let longest = 1;
+    const owner = new Set<number>();
+    let shared = false;
+    for (const s of decodes) {
+      const count = this.#pastPages(s.past);
+      entries += count;
+      longest = Math.max(longest, count);
+      for (let i = 0; i < count; i++) {
+        const page = this.#page(batch, s.sequence, i * blockSize);
+        highest = Math.max(highest, page);
+        if (owner.has(page)) shared = true;
+        owner.add(page);
+      }
+    }
+    for (const s of prefills) {
+      for (let i = 0; i < this.#pastPages(s.past); i++) {
+        highest = Math.max(highest, this.#page(batch, s.sequence, i * blockSize));
+      }
+    }
+    const pages = highest + 1;
+    // Reading the pool in place multiplies every page up to the highest; a sparse or shared pool is gathered instead.
+    const direct = !shared && pages <= 1.5 * entries + 8;
+    const size = direct ? pages : entries;
+
+    const pageRows = new BigInt64Array(size);
+    const pageIds = new BigInt64Array(size);
+    const table = new BigInt64Array(decodes.length * longest);
+    const masks = this.windows.map(() => new Float32Array(size * blockSize).fill(MASKED));
+    let entry = 1;
+    decodes.forEach((s, d) => {
+      const count = this.#pastPages(s.past);
+      for (let i = 0; i < count; i++) {
+        const page = this.#page(batch, s.sequence, i * blockSize);
+        const at = direct ? page : entry++;
+        pageRows[at] = BigInt(d);
+        pageIds[at] = BigInt(page);
+        table[d * longest + i] = BigInt(at);
+        this.windows.forEach((window, w) => {
+          // The query stands at position `past` and sees the positions above past - window.
+          const first = window === undefined ? 0 : Math.max(0, s.past - window + 1 - i * blockSize);
+          const end = Math.min(blockSize, s.past - i * blockSize);
+          if (first < end) masks[w]?.fill(0, at * blockSize + first, at * blockSize + end);
+        });
+      }
+    });
+    feeds[ATTENTION_INPUTS.pageRows] = int64(pageRows, [size]);
+    feeds[ATTENTION_INPUTS.pageIds] = int64(pageIds, [size]);
+    feeds[ATTENTION_INPUTS.direct] = new Tensor('bool', Uint8Array.of(direct ? 1 : 0), []);
+    feeds[ATTENTION_INPUTS.decodeTable] = int64(table, [decodes.length, longest]);
+    this.windows.forEach((window, w) => {
+      feeds[windowInputs(window).pageMask] = new Tensor('float32', masks[w] as Float32Array, [size, 1, 1, blockSize]);
+    });
+    return pages;
+  }
+
+  #prefillFeeds(feeds: Record<string, Tensor>, batch: StepBatch, prefills: readonly SequenceRows[]): void {
+    const { blockSize } = this;
+    let tileCount = 0;
+    for (const window of this.windows) {
+      const tiles: number[] = [];
+      const tilePages: number[] = [];
+      let chunk = 0;
+      for (const s of prefills) {
+        // Tiles end at multiples of TILE_ROWS of the sequence, wherever its chunks begin.
+        for (let begin = 0; begin < s.count; ) {
+          const position = s.past + begin;
+          const end = Math.min(s.count, begin + TILE_ROWS - (position % TILE_ROWS));
+          const firstSeen = window === undefined ? 0 : Math.max(0, position - window + 1);
+          const past = Math.max(0, s.past - firstSeen);
+          const firstPage = Math.floor(firstSeen / blockSize);
+          const pagesBegin = tilePages.length;
+          if (past > 0) {
+            for (let i = firstPage; i < this.#pastPages(s.past); i++) {
+              tilePages.push(this.#page(batch, s.sequence, i * blockSize));
+            }
+          }
+          const firstRow = chunk + Math.max(0, firstSeen - s.past);
+          const skip = past > 0 ? firstSeen - firstPage * blockSize : 0;
+          tiles.push(chunk + begin, chunk + end, firstRow, past, pagesBegin, tilePages.length, skip);
+          begin = end;
+        }
+        chunk += s.count;
+      }
+      tileCount = tiles.length / TILE_FIELDS.length;
+      const W = windowInputs(window);
+      feeds[W.tiles] = int64(BigInt64Array.from(tiles, BigInt), [tileCount, TILE_FIELDS.length]);
+      feeds[W.tilePages] = int64(BigInt64Array.from(tilePages, BigInt), [tilePages.length]);
+    }
+    feeds[ATTENTION_INPUTS.tileCount] = int64([BigInt(tileCount)], []);
+  }
+}
+
+function describe(batch: StepBatch): SequenceRows[] {
+  return Array.from(batch.pastLengths, (past, sequence) => {
+    const begin = batch.cumulativeLengths[sequence] as number;
+    return { sequence, begin, count: (batch.cumulativeLengths[sequence + 1] as number) - begin, past };
+  });
+}
+
+function int64(values: BigInt64Array | bigint[], shape: readonly number[]): Tensor {
+  return new Tensor('int64', values instanceof BigInt64Array ? values : BigInt64Array.from(values), shape);
+}
