@@ -1,0 +1,55 @@
+/** Lays a plan out as the arrays that a model runner takes, in buffers that are kept from step to step. */
+import type { StepBatch } from '../model/runner.js';
+import type { Plan } from './scheduler/plan.js';
+
+export class BatchBuilder {
+  readonly #tokens = new Scratch();
+  readonly #cumulativeLengths = new Scratch();
+  readonly #pastLengths = new Scratch();
+  readonly #blockTables = new Scratch();
+  readonly #logitRows = new Scratch();
+
+  /**
+   * The arrays are views that hold until the next call. Logit rows come in the order of the plan's chunks; in each, first
+   * those that score the prompt, then the one to sample from.
+   */
+  build(plan: Plan): StepBatch {
+    const { chunks } = plan;
+    let maxBlocks = 1;
+    let wanted = 0;
+    for (const { sequence, scoreCount, samples } of chunks) {
+      maxBlocks = Math.max(maxBlocks, sequence.blocks.length);
+      wanted += scoreCount + (samples ? 1 : 0);
+    }
+    const tokens = this.#tokens.view(plan.tokens);
+    const cumulativeLengths = this.#cumulativeLengths.view(chunks.length + 1);
+    const pastLengths = this.#pastLengths.view(chunks.length);
+    const blockTables = this.#blockTables.view(chunks.length * maxBlocks).fill(0);
+    const logitRows = this.#logitRows.view(wanted);
+
+    let row = 0;
+    let logits = 0;
+    cumulativeLengths[0] = 0;
+    for (let b = 0; b < chunks.length; b++) {
+      const { sequence, start, count, scoreStart, scoreCount, samples } = chunks[b]!;
+      sequence.copyTokens(start, start + count, tokens, row);
+      sequence.blocks.copyTo(blockTables, b * maxBlocks);
+      pastLengths[b] = start;
+      for (let i = 0; i < scoreCount; i++) logitRows[logits++] = row + scoreStart - start + i;
+      row += count;
+      cumulativeLengths[b + 1] = row;
+      if (samples) logitRows[logits++] = row - 1;
+    }
+    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows };
+  }
+}
+
+/** A buffer that only grows. */
+class Scratch {
+  #array = new Int32Array(64);
+
+  view(length: number): Int32Array {
+    if (length > this.#array.length) this.#array = new Int32Array(Math.ceil(length * 1.5));
+    return this.#array.subarray(0, length);
+  }
+}

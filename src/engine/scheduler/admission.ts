@@ -1,0 +1,65 @@
+/** Who may start: requests that can be served at all, and sequences whose blocks are there. */
+import type { PagedCache } from '../kv/paged-cache.js';
+import type { EngineFault, GenerationRequest } from '../protocol.js';
+import type { Sequence } from '../sequence.js';
+import type { RunningList } from './running-list.js';
+
+/** Why a request can never be served, or undefined when it can. */
+export function refusal(request: GenerationRequest, maxModelLen: number, cache: PagedCache): EngineFault | undefined {
+  const prompt = request.prompt.length;
+  if (prompt >= maxModelLen) {
+    return {
+      code: 'too_long',
+      message: `The prompt has ${prompt} tokens; with at least one to generate, the longest this engine takes is ${maxModelLen - 1}.`,
+    };
+  }
+  const slots = Math.max(prompt, Math.min(prompt + request.maxTokens, maxModelLen) - 1);
+  if (cache.blocksFor(slots) > cache.numBlocks) {
+    return {
+      code: 'too_long',
+      message: `The prompt and the tokens to generate need ${slots} slots of the cache; it has ${cache.numBlocks * cache.blockSize}.`,
+    };
+  }
+  return undefined;
+}
+
+/**
+ * Blocks that a sequence is expected to take: those of the tokens it has and one to grow into, if it can grow. To count
+ * with less lets a sequence in that is preempted soon after; to count with its longest possible output leaves most of
+ * the pool unused.
+ */
+export function expectedBlocks(sequence: Sequence, cache: PagedCache): number {
+  return Math.min(cache.blocksFor(sequence.length) + 1, cache.blocksFor(sequence.maxSlots));
+}
+
+/** Blocks that running sequences are expected to take beyond those they have. */
+export function promisedBlocks(running: RunningList, cache: PagedCache): number {
+  let promised = 0;
+  for (const sequence of running) promised += Math.max(0, expectedBlocks(sequence, cache) - sequence.blocks.length);
+  return promised;
+}
+
+/** Whether a sequence can start beside those that run. */
+export function fits(sequence: Sequence, running: RunningList, maxNumSeqs: number, cache: PagedCache): boolean {
+  return (
+    running.size < maxNumSeqs &&
+    expectedBlocks(sequence, cache) <= cache.availableBlocks - promisedBlocks(running, cache)
+  );
+}
+
+/** Whether a sequence could start if all that run with a lower priority than its own gave way. */
+export function fitsAfterPreemption(
+  sequence: Sequence,
+  running: RunningList,
+  maxNumSeqs: number,
+  cache: PagedCache,
+): boolean {
+  let stay = 0;
+  let blocks = cache.numBlocks;
+  for (const other of running) {
+    if (other.request.priority > sequence.request.priority) continue;
+    stay++;
+    blocks -= Math.max(expectedBlocks(other, cache), other.blocks.length);
+  }
+  return stay < maxNumSeqs && expectedBlocks(sequence, cache) <= blocks;
+}

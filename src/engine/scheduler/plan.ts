@@ -1,0 +1,67 @@
+/** What one step computes: for each of its sequences, which tokens, and which of their logits are wanted. */
+import type { Sequence } from '../sequence.js';
+
+/** Tokens `start` to `start + count - 1` of one sequence. */
+export interface PlannedChunk {
+  sequence: Sequence;
+  start: number;
+  count: number;
+  /**
+   * The first position whose logits are wanted to score the prompt token after it, and how many in a row. Those of the
+   * chunk's last position are wanted on top when `samples`.
+   */
+  scoreStart: number;
+  scoreCount: number;
+  /** Whether the chunk reaches the sequence's last known token, so that the next one is sampled. */
+  samples: boolean;
+}
+
+/** Reused from step to step: valid until the scheduler makes the next. */
+export class Plan {
+  readonly #pool: PlannedChunk[] = [];
+  readonly chunks: PlannedChunk[] = [];
+  /** Rows of the step, T. */
+  tokens = 0;
+  prefillTokens = 0;
+  decodeTokens = 0;
+
+  clear(): void {
+    this.chunks.length = 0;
+    this.tokens = 0;
+    this.prefillTokens = 0;
+    this.decodeTokens = 0;
+  }
+
+  /** Adds the tokens that `sequence.planned` asks for. */
+  add(sequence: Sequence): void {
+    const chunk = this.#chunk(sequence);
+    const end = sequence.computed + sequence.planned;
+    chunk.start = sequence.computed;
+    chunk.count = sequence.planned;
+    chunk.samples = end === sequence.length && sequence.wantsToken;
+    chunk.scoreStart = chunk.start;
+    chunk.scoreCount = 0;
+    if (scoresPrompt(sequence)) {
+      // The row at position p scores the token at p + 1; what was scored before a preemption is not scored again.
+      chunk.scoreStart = Math.max(chunk.start, sequence.promptScored - 1);
+      chunk.scoreCount = Math.max(0, Math.min(end, sequence.promptLength - 1) - chunk.scoreStart);
+    }
+    this.tokens += chunk.count;
+    if (sequence.decoding) this.decodeTokens += chunk.count;
+    else this.prefillTokens += chunk.count;
+  }
+
+  #chunk(sequence: Sequence): PlannedChunk {
+    const index = this.chunks.length;
+    const chunk = this.#pool[index] ?? { sequence, start: 0, count: 0, scoreStart: 0, scoreCount: 0, samples: false };
+    chunk.sequence = sequence;
+    this.#pool[index] = chunk;
+    this.chunks.push(chunk);
+    return chunk;
+  }
+}
+
+/** Whether log probabilities of the prompt are wanted; one choice reports them for all. */
+export function scoresPrompt(sequence: Sequence): boolean {
+  return sequence.request.promptLogprobs !== undefined && sequence.choice === 0;
+}

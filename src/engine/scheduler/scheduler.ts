@@ -1,0 +1,178 @@
+/**
+ * Decides, step by step, which sequences compute how many tokens: bookkeeping only, without a clock or a model. There is
+ * no prefill phase and no decode phase; every sequence moves `computed` towards the end of its tokens. Running sequences
+ * come first, then admission in order of priority and arrival, within a token budget and the blocks of the pool. When
+ * blocks run out, the youngest sequence of the lowest priority loses its own and is computed again later.
+ *
+ * Of those that run, the oldest of the highest priority is never preempted and gets a token at least every few steps, so
+ * it ends; then it is the turn of the next. That is why every sequence ends.
+ */
+import type { PagedCache } from '../kv/paged-cache.js';
+import type { FinishReason, Seconds, TokenId } from '../protocol.js';
+import type { Sequence } from '../sequence.js';
+import { fits, fitsAfterPreemption } from './admission.js';
+import { Plan } from './plan.js';
+import { RunningList } from './running-list.js';
+import { TokenBudget } from './token-budget.js';
+import { WaitingQueue } from './waiting-queue.js';
+
+export interface SchedulerLimits {
+  /** Sequences that run at the same time, at most. */
+  readonly maxNumSeqs: number;
+  /** Tokens of a step, at most. */
+  readonly maxNumBatchedTokens: number;
+  /** Prompt tokens scored in a step, at most; see `BudgetLimits`. */
+  readonly maxScoredTokens: number;
+}
+
+/** In `commit`: no token was sampled for this chunk. */
+export const NO_TOKEN: TokenId = -1;
+
+export class Scheduler {
+  readonly #cache: PagedCache;
+  readonly #maxNumSeqs: number;
+  readonly #budget: TokenBudget;
+  readonly #queue = new WaitingQueue();
+  readonly #running = new RunningList();
+  readonly #plan = new Plan();
+  #step = 0;
+  #preemptions = 0;
+
+  constructor(cache: PagedCache, limits: SchedulerLimits) {
+    this.#cache = cache;
+    this.#maxNumSeqs = limits.maxNumSeqs;
+    this.#budget = new TokenBudget({ ...limits, blockSize: cache.blockSize });
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  get hasWork(): boolean {
+    return this.#running.size > 0 || this.#queue.size > 0;
+  }
+
+  /** Preemptions since the start. */
+  get preemptions(): number {
+    return this.#preemptions;
+  }
+
+  /** Takes in a sequence that passed `refusal`. O(log n). */
+  add(sequence: Sequence): void {
+    this.#queue.push(sequence);
+  }
+
+  /**
+   * Plans the next step and takes the blocks for it. The plan may be empty when preemption took its last sequence; the
+   * next one makes progress. Each must be followed by `commit` or `rollback`; only `finish` and `add` may come between.
+   */
+  schedule(now: Seconds): Plan {
+    this.#step++;
+    const preemptions = this.#preemptions;
+    const admissionPossible = this.#queue.size > 0 && this.#running.size < this.#maxNumSeqs;
+    this.#budget.share(this.#running, this.#step, admissionPossible);
+    this.#secureBlocks();
+    if (this.#preemptions === preemptions) this.#admit(now);
+    this.#plan.clear();
+    for (const sequence of this.#running) {
+      if (sequence.planned > 0) this.#plan.add(sequence);
+    }
+    return this.#plan;
+  }
+
+  /**
+   * The step succeeded: what was planned is in the cache. Sequences that were finished meanwhile are passed over.
+   * @param sampled for each chunk of the plan the token drawn, or NO_TOKEN
+   */
+  commit(plan: Plan, sampled: ArrayLike<TokenId>): void {
+    for (let i = 0; i < plan.chunks.length; i++) {
+      const { sequence, count } = plan.chunks[i]!;
+      if (sequence.state !== 'running') continue;
+      sequence.computed += count;
+      sequence.planned = 0;
+      const token = sampled[i]!;
+      if (token !== NO_TOKEN) {
+        const finish = sequence.append(token);
+        if (finish !== undefined) this.finish(sequence, finish);
+      } else if (sequence.pending === 0 && !sequence.wantsToken) {
+        this.finish(sequence, 'length');
+      }
+    }
+  }
+
+  /** The step failed: nothing of the plan was computed. Its sequences stay as they were before it. */
+  rollback(plan: Plan): void {
+    for (const { sequence } of plan.chunks) {
+      sequence.planned = 0;
+      if (sequence.state === 'running') this.#cache.shrink(sequence.blocks, sequence.computed);
+    }
+  }
+
+  /** Ends a sequence, wherever it is, and gives back its blocks at once. Nothing happens when it has ended. */
+  finish(sequence: Sequence, reason: FinishReason): void {
+    if (sequence.state === 'finished') return;
+    if (sequence.state === 'running') this.#running.remove(sequence);
+    else this.#queue.remove(sequence);
+    this.#cache.shrink(sequence.blocks, 0);
+    sequence.planned = 0;
+    sequence.state = 'finished';
+    sequence.finish = reason;
+  }
+
+  /** Proves that blocks belong to running sequences and to nobody else; throws what is wrong. */
+  check(): void {
+    for (const sequence of this.#queue) {
+      if (sequence.blocks.length > 0) throw new Error('a waiting sequence holds blocks');
+    }
+    this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
+  }
+
+  /** Oldest first, so that whoever is preempted has taken no block in this step. */
+  #secureBlocks(): void {
+    for (let i = 0; i < this.#running.size; i++) {
+      const sequence = this.#running.at(i);
+      while (sequence.planned > 0 && !this.#cache.grow(sequence.blocks, sequence.computed + sequence.planned)) {
+        this.#preempt(this.#running.last!);
+      }
+    }
+  }
+
+  #admit(now: Seconds): void {
+    while (this.#budget.left > 0) {
+      const sequence = this.#queue.peek();
+      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#budget.prefill(sequence, this.#step)) return;
+      if (!this.#cache.grow(sequence.blocks, sequence.planned)) throw new Error('blocks of an admission are missing');
+      this.#queue.remove(sequence);
+      sequence.state = 'running';
+      sequence.firstScheduled ??= now;
+      this.#running.add(sequence);
+    }
+  }
+
+  /** Whether the sequence can start now; those of lower priority give way to it when that is enough. */
+  #makeRoom(sequence: Sequence): boolean {
+    const fitsNow = () => fits(sequence, this.#running, this.#maxNumSeqs, this.#cache);
+    if (fitsNow()) return true;
+    const last = this.#running.last;
+    if (last === undefined || last.request.priority <= sequence.request.priority) return false;
+    if (!fitsAfterPreemption(sequence, this.#running, this.#maxNumSeqs, this.#cache)) return false;
+    do this.#preempt(this.#running.last!);
+    while (!fitsNow());
+    return true;
+  }
+
+  #preempt(sequence: Sequence): void {
+    this.#budget.withdraw(sequence);
+    this.#cache.shrink(sequence.blocks, 0);
+    sequence.computed = 0;
+    sequence.state = 'waiting';
+    sequence.preemptions++;
+    this.#preemptions++;
+    this.#running.remove(sequence);
+    this.#queue.push(sequence);
+  }
+}
