@@ -18,6 +18,9 @@ const MICROSOFT = 'com.microsoft';
 export const ATTENTION_INPUTS = {
   /** i64 [2] rows of the step: decodes first, then prefills. */
   split: 'decode_prefill_rows',
+  /** bool [] each: whether the step has rows of this kind. */
+  hasDecodes: 'has_decodes',
+  hasPrefills: 'has_prefills',
   /** i64 [P] decode row whose query a page is multiplied with. */
   pageRows: 'page_rows',
   /** i64 [P] pool page of each entry; used when `direct` is false. */
@@ -52,6 +55,8 @@ export const TILE_FIELDS = ['begin', 'end', 'chunk', 'past', 'pagesBegin', 'page
 export function declareAttentionInputs(g: GraphBuilder, architecture: Architecture, blockSize: number): void {
   const I = ATTENTION_INPUTS;
   g.input(I.split, 'int64', [2]);
+  g.input(I.hasDecodes, 'bool', []);
+  g.input(I.hasPrefills, 'bool', []);
   g.input(I.pageRows, 'int64', ['P']);
   g.input(I.pageIds, 'int64', ['P']);
   g.input(I.direct, 'bool', []);
@@ -95,8 +100,24 @@ export function pagedAttention(
     const [qDecode, qPrefill] = split(rows.q, 'split_q');
     const [kDecode, kPrefill] = split(rows.k, 'split_k');
     const [vDecode, vPrefill] = split(rows.v, 'split_v');
-    const decoded = decodeAttention(g, architecture, layer, { q: qDecode, k: kDecode, v: vDecode });
-    const prefilled = prefillAttention(g, architecture, layer, { q: qPrefill, k: kPrefill, v: vPrefill });
+    const width = architecture.numHeads * architecture.headSize;
+    const none = g.constant('float32', [1, 0, width], new Float32Array(0));
+    /** Runs a part only in steps that have rows for it: reductions over no rows at all are not to be relied on. */
+    const when = (condition: Value, name: string, part: (b: GraphBuilder) => Value) => {
+      const branch = (label: string, build: (b: GraphBuilder) => Value) =>
+        g.subgraph(label, (b) => b.output(build(b), 'float32', [1, `${name} rows`, width]));
+      return g.node('If', [condition], {
+        name,
+        then_branch: branch(`${name}.some`, part),
+        else_branch: branch(`${name}.none`, (b) => b.node('Identity', [none], { name: `no_${name}_rows` })),
+      });
+    };
+    const decoded = when(ATTENTION_INPUTS.hasDecodes, 'decode', (b) =>
+      decodeAttention(b, architecture, layer, { q: qDecode, k: kDecode, v: vDecode }),
+    );
+    const prefilled = when(ATTENTION_INPUTS.hasPrefills, 'prefill', (b) =>
+      prefillAttention(b, architecture, layer, { q: qPrefill, k: kPrefill, v: vPrefill }),
+    );
     return g.node('Concat', [decoded, prefilled], { axis: 1, name: 'rows' });
   });
 }
@@ -157,10 +178,14 @@ function decodeAttention(
   // Merge: weights over [pages of the sequence, itself] by softmax of their log-sum-exps.
   const table = ATTENTION_INPUTS.decodeTable;
   const one = g.int64([1]);
-  const lse = g.node('Concat', [g.node('Gather', [pageLse, table], { axis: 0 }), g.node('Unsqueeze', [selfScore, one])], {
-    axis: 1,
-    name: 'merge_lse',
-  });
+  const lse = g.node(
+    'Concat',
+    [g.node('Gather', [pageLse, table], { axis: 0 }), g.node('Unsqueeze', [selfScore, one])],
+    {
+      axis: 1,
+      name: 'merge_lse',
+    },
+  );
   const weights = g.node('Softmax', [lse], { axis: 1, name: 'merge_softmax' });
   const selfValues = g.node('Expand', [v, g.int64([1, 1, group, 1])], { name: 'self_values' });
   const values = g.node(
@@ -211,7 +236,10 @@ function prefillAttention(
     const before = (pool: Value, ownHeads: Value, name: string) => {
       const gathered = b.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
       const byHead = b.node('Transpose', [gathered], { perm: [1, 0, 2, 3], name: `${name}_by_head` });
-      const flat = b.node('Reshape', [byHead, b.int64([1, kvHeads, -1, headSize])], { name: `${name}_flat`, allowzero: 0 });
+      const flat = b.node('Reshape', [byHead, b.int64([1, kvHeads, -1, headSize])], {
+        name: `${name}_flat`,
+        allowzero: 0,
+      });
       const seen = b.node('Slice', [flat, skip, pastEnd, two], { name: `${name}_past` });
       const own = b.node('Slice', [ownHeads, chunk, begin, two], { name: `${name}_own` });
       return b.node('Concat', [seen, own], { axis: 2, name: `${name}_before` });

@@ -1,11 +1,11 @@
 /** The CPU lowering in fp32: the reference that every other lowering is measured against. */
-import type { Architecture, ParameterName } from '../../architecture.js';
+import type { ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer, type Lowering } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
-import { ropeTables } from '../../rope.js';
-import { attentionBlock, type RopeTables, ROW_INPUTS } from './rows.js';
+import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
+import { bytesOf, concatenate, headNorms, storeRopes } from './weights.js';
 
 /** Reads the checkpoint's parameters into the store, tensor by tensor, and returns the lowering that uses them. */
 export async function fp32Lowering(
@@ -71,10 +71,10 @@ async function storeParameters(
   const linear = async (layer: LinearLayer) => {
     const parts = await Promise.all(layer.parameters.map((name) => checkpoint.readFloat32(name)));
     const width = checkpoint.info(layer.parameters[0] as ParameterName)?.shape[1] as number;
-    const packed = concat(parts);
+    const packed = concatenate(parts);
     await put(layer.name, [packed.length / width, width], packed);
     if (layer.biases.length > 0) {
-      const bias = concat(await Promise.all(layer.biases.map((name) => checkpoint.readFloat32(name))));
+      const bias = concatenate(await Promise.all(layer.biases.map((name) => checkpoint.readFloat32(name))));
       await put(`${layer.name}.bias`, [bias.length], bias);
     }
   };
@@ -95,11 +95,7 @@ async function storeParameters(
         await checkpoint.readFloat32(`layers.${n}.qNorm`),
         await checkpoint.readFloat32(`layers.${n}.kNorm`),
       );
-      await put(
-        `layers.${n}.headNorm`,
-        [architecture.numHeads + architecture.numKvHeads, architecture.headSize],
-        data,
-      );
+      await put(`layers.${n}.headNorm`, [architecture.numHeads + architecture.numKvHeads, architecture.headSize], data);
     }
     for (const name of ['qkv', 'o', 'gateUp', 'down'] as const) await linear(layer[name]);
     progress((n + 1) / layers.length);
@@ -108,45 +104,4 @@ async function storeParameters(
   if (architecture.tiedHead) weights.set('head', weights.get('embedding') as Value);
   else await linear(head);
   return weights;
-}
-
-/** The norm weights of all q heads and then all k heads, [heads + KV heads, head size]. */
-function headNorms(architecture: Architecture, q: Float32Array, k: Float32Array): Float32Array {
-  const { numHeads, numKvHeads, headSize } = architecture;
-  const all = new Float32Array((numHeads + numKvHeads) * headSize);
-  for (let head = 0; head < numHeads + numKvHeads; head++) all.set(head < numHeads ? q : k, head * headSize);
-  return all;
-}
-
-async function storeRopes(
-  g: GraphBuilder,
-  architecture: Architecture,
-  store: WeightStore,
-  positions: number,
-): Promise<RopeTables[]> {
-  const tables: RopeTables[] = [];
-  for (const [i, rope] of architecture.ropes.entries()) {
-    const { cos, sin } = ropeTables(rope, positions);
-    const shape = [positions, rope.dimensions / 2];
-    tables.push({
-      cos: g.weight(`rope.${i}.cos`, 'float32', shape, await store.write(bytesOf(cos))),
-      sin: g.weight(`rope.${i}.sin`, 'float32', shape, await store.write(bytesOf(sin))),
-    });
-  }
-  return tables;
-}
-
-function bytesOf(data: Float32Array): Uint8Array {
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-}
-
-function concat(parts: readonly Float32Array[]): Float32Array {
-  if (parts.length === 1) return parts[0] as Float32Array;
-  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

@@ -9,8 +9,11 @@ import { prepareModel } from '../../prepare.js';
 import type { ModelRunner } from '../../runner.js';
 import { declareAttentionInputs } from './attention.js';
 import { fp32Lowering } from './fp32.js';
-import { CpuRunner } from './runner.js';
+import { int8Lowering } from './int8.js';
 import { declareRowInputs, OUTPUTS } from './rows.js';
+import { CpuRunner } from './runner.js';
+
+const LOWERINGS: Partial<Record<Precision, typeof fp32Lowering>> = { fp32: fp32Lowering, int8: int8Lowering };
 
 export async function loadCpuModel(
   checkpoint: Checkpoint,
@@ -18,13 +21,16 @@ export async function loadCpuModel(
   progress: (phase: string, fraction: number) => void,
 ): Promise<{ runner: ModelRunner; precision: Precision }> {
   const precision: Precision = config.precision === 'auto' ? 'fp32' : config.precision;
-  if (precision !== 'fp32') {
-    throw new UserError(`--precision ${precision} is not available on the CPU; use fp32 or auto.`);
+  const lower = LOWERINGS[precision];
+  if (lower === undefined) {
+    throw new UserError(
+      `--precision ${precision} is not available on the CPU; use ${Object.keys(LOWERINGS).join(', ')} or auto.`,
+    );
   }
   const { architecture } = checkpoint;
   const { blockSize } = config;
   const modelFile = await prepareModel(['cpu', precision, checkpoint.fingerprint, blockSize], (g, store) =>
-    buildCpuGraph(g, store, checkpoint, blockSize, (fraction) => progress('prepare', fraction)),
+    buildCpuGraph(g, store, checkpoint, lower, blockSize, (fraction) => progress('prepare', fraction)),
   );
   progress('load', 0);
   const runner = await CpuRunner.create({
@@ -42,16 +48,21 @@ async function buildCpuGraph(
   g: GraphBuilder,
   store: WeightStore,
   checkpoint: Checkpoint,
+  lower: typeof fp32Lowering,
   blockSize: number,
   progress: (fraction: number) => void,
 ): Promise<void> {
   const { architecture } = checkpoint;
   declareRowInputs(g);
   declareAttentionInputs(g, architecture, blockSize);
-  const { lowering, present } = await fp32Lowering(g, checkpoint, store, architecture.maxPositions, progress);
+  const { lowering, present } = await lower(g, checkpoint, store, architecture.maxPositions, progress);
   const logits = buildDecoder(g, architecture, lowering);
   g.alias(logits, OUTPUTS.logits);
   g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
   g.output(OUTPUTS.logits, 'float32', [1, 'S', architecture.vocabSize]);
-  g.output(OUTPUTS.present, 'float32', [architecture.layers.length, 'T', 2 * architecture.numKvHeads * architecture.headSize]);
+  g.output(OUTPUTS.present, 'float32', [
+    architecture.layers.length,
+    'T',
+    2 * architecture.numKvHeads * architecture.headSize,
+  ]);
 }

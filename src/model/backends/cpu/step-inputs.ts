@@ -56,7 +56,8 @@ export class StepInputBuilder {
       }
     }
     // A graph without any row to project would have empty products; one unused row is cheaper than a second graph.
-    const logitRows = batch.logitRows.length === 0 ? [0n] : Array.from(batch.logitRows, (r) => BigInt(newRow[r] as number));
+    const logitRows =
+      batch.logitRows.length === 0 ? [0n] : Array.from(batch.logitRows, (r) => BigInt(newRow[r] as number));
 
     const feeds: Record<string, Tensor> = {
       [ROW_INPUTS.tokens]: int64(tokens, [1, rows]),
@@ -86,6 +87,7 @@ export class StepInputBuilder {
   ): number {
     const { blockSize } = this;
     let highest = 0;
+    // Entry 0 is the masked page that pads the table.
     let entries = 1;
     let longest = 1;
     const owner = new Set<number>();
@@ -134,7 +136,8 @@ export class StepInputBuilder {
     });
     feeds[ATTENTION_INPUTS.pageRows] = int64(pageRows, [size]);
     feeds[ATTENTION_INPUTS.pageIds] = int64(pageIds, [size]);
-    feeds[ATTENTION_INPUTS.direct] = new Tensor('bool', Uint8Array.of(direct ? 1 : 0), []);
+    feeds[ATTENTION_INPUTS.direct] = bool(direct);
+    feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
     feeds[ATTENTION_INPUTS.decodeTable] = int64(table, [decodes.length, longest]);
     this.windows.forEach((window, w) => {
       feeds[windowInputs(window).pageMask] = new Tensor('float32', masks[w] as Float32Array, [size, 1, 1, blockSize]);
@@ -175,6 +178,7 @@ export class StepInputBuilder {
       feeds[W.tiles] = int64(BigInt64Array.from(tiles, BigInt), [tileCount, TILE_FIELDS.length]);
       feeds[W.tilePages] = int64(BigInt64Array.from(tilePages, BigInt), [tilePages.length]);
     }
+    feeds[ATTENTION_INPUTS.hasPrefills] = bool(prefills.length > 0);
     feeds[ATTENTION_INPUTS.tileCount] = int64([BigInt(tileCount)], []);
   }
 }
@@ -188,4 +192,8 @@ function describe(batch: StepBatch): SequenceRows[] {
 
 function int64(values: BigInt64Array | bigint[], shape: readonly number[]): Tensor {
   return new Tensor('int64', values instanceof BigInt64Array ? values : BigInt64Array.from(values), shape);
+}
+
+function bool(value: boolean): Tensor {
+  return new Tensor('bool', Uint8Array.of(value ? 1 : 0), []);
 }
