@@ -1,0 +1,230 @@
+/**
+ * The engine's heartbeat: read the inbox, schedule, run the model once, sample, publish, repeat; park while there is
+ * nothing to do. It knows its model only as a ModelRunner and its client only as a port.
+ */
+import type { ModelRunner, StepLogits } from '../model/runner.js';
+import { BatchBuilder } from './batch.js';
+import { Choice, refusedOutputs } from './choice.js';
+import { now as sharedClock } from './clock.js';
+import { PagedCache } from './kv/paged-cache.js';
+import type { EnginePort } from './port.js';
+import type {
+  ChoiceOutput,
+  Command,
+  EngineFault,
+  FinishReason,
+  GenerationRequest,
+  RequestId,
+  Seconds,
+} from './protocol.js';
+import { Readout } from './readout.js';
+import { refusal } from './scheduler/admission.js';
+import type { Plan } from './scheduler/plan.js';
+import { Scheduler } from './scheduler/scheduler.js';
+import { Sequence } from './sequence.js';
+
+export interface LoopLimits {
+  readonly maxNumSeqs: number;
+  readonly maxNumBatchedTokens: number;
+  /** Longest sequence, prompt and output. */
+  readonly maxModelLen: number;
+}
+
+/** What the logits of scored prompt tokens may take in one step; f32 rows of the vocabulary. */
+const SCORED_LOGITS_BYTES = 64 * 2 ** 20;
+
+/** Where the time of a step went, and its rows. */
+interface StepRecord {
+  readonly prefillTokens: number;
+  readonly decodeTokens: number;
+  readonly scheduleTime: Seconds;
+  readonly modelTime: Seconds;
+  readonly sampleTime: Seconds;
+}
+const NO_STEP: StepRecord = { prefillTokens: 0, decodeTokens: 0, scheduleTime: 0, modelTime: 0, sampleTime: 0 };
+
+export class EngineLoop {
+  readonly cache: PagedCache;
+  readonly scheduler: Scheduler;
+  readonly #runner: ModelRunner;
+  readonly #port: EnginePort;
+  readonly #limits: LoopLimits;
+  readonly #clock: () => Seconds;
+  readonly #batches = new BatchBuilder();
+  readonly #readout: Readout;
+  readonly #requests = new Map<RequestId, Choice[]>();
+  readonly #choices = new Map<Sequence, Choice>();
+  #outputs: ChoiceOutput[] = [];
+  #order = 0;
+  #steps = 0;
+  #emptyPlans = 0;
+  #stopping = false;
+
+  constructor(runner: ModelRunner, port: EnginePort, limits: LoopLimits, clock = sharedClock) {
+    this.#runner = runner;
+    this.#port = port;
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#readout = new Readout(runner.vocabSize);
+    this.cache = new PagedCache(runner.numBlocks, runner.blockSize);
+    const scored = Math.floor(SCORED_LOGITS_BYTES / (4 * runner.vocabSize));
+    this.scheduler = new Scheduler(this.cache, { ...limits, maxScoredTokens: Math.max(scored, runner.blockSize) });
+  }
+
+  /** Serves until the client sends `shutdown`, then aborts what is left. Rejects only when the engine itself is broken. */
+  async run(): Promise<void> {
+    for (;;) {
+      this.#readInbox();
+      if (this.#stopping) break;
+      if (this.scheduler.hasWork) {
+        await this.#step();
+      } else {
+        if (this.#outputs.length > 0) this.#publish(NO_STEP);
+        await this.#port.wait();
+      }
+    }
+    for (const id of this.#requests.keys()) this.#abort(id);
+    this.#publish(NO_STEP);
+  }
+
+  async #step(): Promise<void> {
+    const start = this.#clock();
+    const plan = this.scheduler.schedule(start);
+    if (plan.chunks.length === 0) {
+      this.scheduler.commit(plan, []);
+      this.#countEmptyPlan();
+      return;
+    }
+    this.#emptyPlans = 0;
+    const batch = this.#batches.build(plan);
+    const scheduled = this.#clock();
+    let logits: StepLogits | undefined;
+    let failure: unknown;
+    try {
+      logits = await this.#runner.run(batch);
+    } catch (error) {
+      failure = error;
+    }
+    const computed = this.#clock();
+    this.#readInbox();
+    if (logits === undefined) this.#failStep(plan, failure);
+    else this.#completeStep(plan, logits);
+    this.#steps++;
+    this.#publish({
+      prefillTokens: plan.prefillTokens,
+      decodeTokens: plan.decodeTokens,
+      scheduleTime: scheduled - start,
+      modelTime: computed - scheduled,
+      sampleTime: this.#clock() - computed,
+    });
+  }
+
+  #completeStep(plan: Plan, logits: StepLogits): void {
+    const sampled = this.#readout.read(plan, logits, (sequence) => this.#choices.get(sequence)!);
+    this.scheduler.commit(plan, sampled);
+    for (const { sequence } of plan.chunks) {
+      const choice = this.#choices.get(sequence);
+      if (choice === undefined) continue;
+      if (choice.fault !== undefined) this.scheduler.finish(sequence, 'error');
+      this.#report(choice);
+    }
+  }
+
+  #failStep(plan: Plan, failure: unknown): void {
+    this.scheduler.rollback(plan);
+    const reason = failure instanceof Error ? failure.message : String(failure);
+    const fault: EngineFault = {
+      code: 'step_failed',
+      message: `The model failed on a step of this request: ${reason}`,
+    };
+    for (const { sequence } of plan.chunks) {
+      const choice = this.#choices.get(sequence);
+      if (choice !== undefined) this.#end(choice, 'error', fault);
+    }
+  }
+
+  #readInbox(): void {
+    for (let batch = this.#port.receive(); batch !== undefined; batch = this.#port.receive()) {
+      for (const command of batch.commands) this.#obey(command);
+    }
+  }
+
+  #obey(command: Command): void {
+    switch (command.kind) {
+      case 'generate':
+        this.#accept(command.request);
+        break;
+      case 'abort':
+        this.#abort(command.request);
+        break;
+      case 'shutdown':
+        this.#stopping = true;
+    }
+  }
+
+  #accept(request: GenerationRequest): void {
+    const fault = refusal(request, this.#limits.maxModelLen, this.cache);
+    if (fault !== undefined) {
+      this.#outputs.push(...refusedOutputs(request, fault, this.#clock()));
+      return;
+    }
+    const choices: Choice[] = [];
+    for (let index = 0; index < request.choices; index++) {
+      const sequence = new Sequence(request, index, this.#order++, this.#limits.maxModelLen);
+      const choice = new Choice(sequence, this.#runner.vocabSize);
+      choices.push(choice);
+      this.#choices.set(sequence, choice);
+      this.scheduler.add(sequence);
+    }
+    this.#requests.set(request.id, choices);
+  }
+
+  #abort(id: RequestId): void {
+    for (const choice of this.#requests.get(id) ?? []) {
+      if (choice.sequence.state !== 'finished') this.#end(choice, 'abort');
+    }
+  }
+
+  #end(choice: Choice, reason: FinishReason, fault?: EngineFault): void {
+    choice.fault = fault;
+    this.scheduler.finish(choice.sequence, reason);
+    this.#report(choice);
+  }
+
+  /** Queues what a choice has to tell, and forgets it after its end. */
+  #report(choice: Choice): void {
+    const { sequence } = choice;
+    const output = choice.takeOutput(this.#clock());
+    if (output !== undefined) this.#outputs.push(output);
+    if (sequence.state !== 'finished') return;
+    this.#choices.delete(sequence);
+    const { id } = sequence.request;
+    if (this.#requests.get(id)?.every((other) => other.sequence.state === 'finished')) this.#requests.delete(id);
+  }
+
+  #publish(record: StepRecord): void {
+    const outputs = this.#outputs;
+    this.#outputs = [];
+    this.#port.send({
+      kind: 'step',
+      outputs,
+      stats: {
+        ...record,
+        time: this.#clock(),
+        running: this.scheduler.running,
+        waiting: this.scheduler.waiting,
+        blocksUsed: this.cache.pool.usedBlocks,
+        blocksTotal: this.cache.numBlocks,
+        steps: this.#steps,
+        preemptions: this.scheduler.preemptions,
+        prefixQueries: 0,
+        prefixHits: 0,
+      },
+    });
+  }
+
+  /** A plan comes out empty when preemption took all of it, which cannot happen more often in a row than sequences run. */
+  #countEmptyPlan(): void {
+    if (++this.#emptyPlans > this.#limits.maxNumSeqs + 8) throw new Error('the scheduler makes no progress');
+  }
+}

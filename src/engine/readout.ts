@@ -1,0 +1,87 @@
+/** From the logits of a step to its tokens: draws them, and the log probabilities that requests ask for. */
+import type { StepLogits } from '../model/runner.js';
+import type { Choice } from './choice.js';
+import type { EngineFault } from './protocol.js';
+import { Logprobs } from './sampler/logprobs.js';
+import { Sampler } from './sampler/sampler.js';
+import { type Plan, type PlannedChunk, scoresPrompt } from './scheduler/plan.js';
+import { NO_TOKEN } from './scheduler/scheduler.js';
+import type { Sequence } from './sequence.js';
+
+const NOTHING_FINITE: EngineFault = {
+  code: 'step_failed',
+  message: 'The model gave no finite logit for the next token.',
+};
+
+export class Readout {
+  readonly #vocabSize: number;
+  readonly #sampler: Sampler;
+  readonly #logprobs = new Logprobs();
+  #sampled = new Int32Array(64);
+
+  constructor(vocabSize: number) {
+    this.#vocabSize = vocabSize;
+    this.#sampler = new Sampler(vocabSize);
+  }
+
+  /**
+   * Fills in the step's part of each choice; one whose token cannot be drawn gets a fault instead. Passes over sequences
+   * that were finished while the step ran.
+   * @param logits in the order of `BatchBuilder`
+   * @returns what `Scheduler.commit` takes; valid until the next call
+   */
+  read(plan: Plan, logits: StepLogits, choiceOf: (sequence: Sequence) => Choice): Int32Array {
+    const { chunks } = plan;
+    if (logits.vocabSize !== this.#vocabSize)
+      throw new Error(`rows of ${logits.vocabSize} logits, not ${this.#vocabSize}`);
+    if (this.#sampled.length < chunks.length) this.#sampled = new Int32Array(chunks.length * 2);
+    let row = 0;
+    for (let i = 0; i < chunks.length; i++) {
+      const chunk = chunks[i]!;
+      this.#sampled[i] = NO_TOKEN;
+      if (chunk.sequence.state === 'running') {
+        const choice = choiceOf(chunk.sequence);
+        if (scoresPrompt(chunk.sequence)) this.#scorePrompt(chunk, choice, logits, row);
+        if (chunk.samples) this.#sampled[i] = this.#draw(choice, this.#row(logits, row + chunk.scoreCount));
+      }
+      row += chunk.scoreCount + (chunk.samples ? 1 : 0);
+    }
+    return this.#sampled;
+  }
+
+  #scorePrompt(
+    { sequence, scoreStart, scoreCount }: PlannedChunk,
+    choice: Choice,
+    logits: StepLogits,
+    row: number,
+  ): void {
+    const entries = [];
+    if (sequence.promptScored === 0) {
+      entries.push(null);
+      sequence.promptScored = 1;
+    }
+    for (let i = 0; i < scoreCount; i++) {
+      const token = sequence.token(scoreStart + i + 1);
+      entries.push(this.#logprobs.of(this.#row(logits, row + i), token, sequence.request.promptLogprobs ?? 0));
+    }
+    sequence.promptScored += scoreCount;
+    if (entries.length > 0) choice.promptLogprobs = entries;
+  }
+
+  #draw(choice: Choice, row: Float32Array): number {
+    const { sequence } = choice;
+    const token = this.#sampler.draw(row, sequence, choice.adjustments);
+    if (token === undefined) {
+      choice.fault = NOTHING_FINITE;
+      return NO_TOKEN;
+    }
+    choice.token = token;
+    const { logprobs } = sequence.request;
+    if (logprobs !== undefined) choice.logprobs = this.#logprobs.of(row, token, logprobs);
+    return token;
+  }
+
+  #row(logits: StepLogits, row: number): Float32Array {
+    return logits.values.subarray(row * this.#vocabSize, (row + 1) * this.#vocabSize);
+  }
+}
