@@ -52,6 +52,7 @@ export class CpuRunner implements ModelRunner {
       graphOptimizationLevel: 'all',
       // Shapes change every step; patterns would be kept for each of them.
       enableMemPattern: false,
+      logSeverityLevel: 3,
     });
     const description = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
     return new CpuRunner(session, pool, architecture, description);
