@@ -1,0 +1,156 @@
+/** Runs a generation and answers with it, streamed or whole. A client that goes away aborts it either way. */
+import type { RequestRecord } from '../telemetry/request-record.js';
+import type { AppContext, AppDeps } from './context.js';
+import { type Disconnect, watchDisconnect } from './disconnect.js';
+import { toApiError } from './errors.js';
+import { type AnswerFormat, collect, emptyChoice } from './format.js';
+import { Generation, type Job, type StepDelta } from './generation.js';
+import { doneEvent, type EventStream, event, keepAliveComment, openEventStream } from './sse.js';
+
+/** Status that the log has for requests whose client left; it is never sent. */
+const clientClosed = 499;
+
+export async function answer(
+  c: AppContext,
+  deps: AppDeps,
+  job: Job,
+  format: AnswerFormat,
+  stream: boolean,
+): Promise<Response> {
+  const generation = new Generation(deps.engine, deps.text, job);
+  const watch = watchDisconnect(c);
+  if (stream) return new StreamedAnswer(c, deps, generation, format, watch).start();
+  try {
+    return await wholeAnswer(c, generation, format, watch);
+  } finally {
+    watch.dispose();
+    note(c.var.record, generation);
+  }
+}
+
+async function wholeAnswer(
+  c: AppContext,
+  generation: Generation,
+  format: AnswerFormat,
+  watch: Disconnect,
+): Promise<Response> {
+  const choices = generation.choices.map(emptyChoice);
+  const onStep = (deltas: readonly StepDelta[]) => {
+    noteFirstToken(c.var.record);
+    collect(choices, deltas);
+    return undefined;
+  };
+  await generation.run(onStep, watch.signal);
+  if (watch.signal.aborted) return new Response(null, { status: clientClosed });
+  return c.json(format.whole(choices, generation));
+}
+
+class StreamedAnswer {
+  private stream: EventStream | undefined;
+  private onOpen: () => void = () => {};
+  private readonly opened = new Promise<void>((resolve) => {
+    this.onOpen = resolve;
+  });
+
+  constructor(
+    private readonly c: AppContext,
+    private readonly deps: AppDeps,
+    private readonly generation: Generation,
+    private readonly format: AnswerFormat,
+    private readonly watch: Disconnect,
+  ) {}
+
+  /**
+   * Resolves with the response once the stream is open: with the first token, or without one after a while. What fails
+   * before that is thrown, and so has a status; what fails after it is an event.
+   */
+  async start(): Promise<Response> {
+    const run = this.generation.run((deltas) => this.send(deltas), this.watch.signal);
+    const delay = setTimeout(() => {
+      this.open().flush();
+    }, this.deps.config.headerDelay * 1000);
+    try {
+      await Promise.race([run, this.opened]);
+    } catch (error) {
+      if (this.stream === undefined) {
+        this.watch.dispose();
+        note(this.c.var.record, this.generation);
+        throw error;
+      }
+    } finally {
+      clearTimeout(delay);
+    }
+    const stream = this.open();
+    void this.finish(run, stream);
+    return stream.response;
+  }
+
+  private open(): EventStream {
+    if (this.stream === undefined) {
+      this.c.var.record.streamed = true;
+      this.stream = openEventStream(this.c, this.watch.abort);
+      this.onOpen();
+    }
+    return this.stream;
+  }
+
+  private send(deltas: readonly StepDelta[]): Promise<void> | undefined {
+    noteFirstToken(this.c.var.record);
+    const events = this.format.chunks(deltas, this.generation);
+    if (events === '') return undefined;
+    const stream = this.open();
+    return stream.write(events) ? undefined : this.waitForReader(stream);
+  }
+
+  private async waitForReader(stream: EventStream): Promise<void> {
+    const stalled = setTimeout(() => {
+      this.c.var.record.error = 'The reader stalled.';
+      this.watch.abort();
+      stream.destroy();
+    }, this.deps.config.stallTimeout * 1000);
+    await stream.drained();
+    clearTimeout(stalled);
+  }
+
+  /** Sees the stream to its end; never rejects. */
+  private async finish(run: Promise<void>, stream: EventStream): Promise<void> {
+    const { record } = this.c.var;
+    const { keepAliveInterval } = this.deps.config;
+    const keepAlive =
+      keepAliveInterval > 0 ? setInterval(() => stream.write(keepAliveComment), keepAliveInterval * 1000) : undefined;
+    try {
+      await run;
+      if (this.watch.signal.aborted) record.status = clientClosed;
+      else stream.write(this.format.tail(this.generation) + doneEvent);
+    } catch (error) {
+      const failure = toApiError(error);
+      record.error = failure.message;
+      record.cause = failure.options.cause;
+      stream.write(event(JSON.stringify(failure.body())) + doneEvent);
+    } finally {
+      clearInterval(keepAlive);
+      stream.end();
+      this.watch.dispose();
+      note(record, this.generation);
+      endRequest(record, this.deps);
+    }
+  }
+}
+
+function noteFirstToken(record: RequestRecord): void {
+  record.firstToken ??= performance.now() - record.start;
+}
+
+function note(record: RequestRecord, generation: Generation): void {
+  record.promptTokens = generation.promptTokens;
+  record.completionTokens = generation.completionTokens;
+  record.cachedTokens = generation.cachedTokens;
+  const reasons = new Set(generation.choices.map((choice) => choice.finish?.reason ?? 'abort'));
+  record.finish = [...reasons].join(',');
+}
+
+/** Closes a request's record and hands it on. */
+export function endRequest(record: RequestRecord, deps: AppDeps): void {
+  record.duration = performance.now() - record.start;
+  deps.onRequestEnd?.(record);
+}

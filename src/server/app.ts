@@ -1,0 +1,77 @@
+/** The HTTP application: middleware, routes and the one place where errors become answers. Needs no socket. */
+import { Hono } from 'hono';
+import { cors } from 'hono/cors';
+import { endRequest } from './answer.js';
+import type { AppDeps, AppEnv } from './context.js';
+import { ApiError, clip, toApiError } from './errors.js';
+import { isRequestId, newRequestId, setRequestId } from './request-id.js';
+import { chatRoutes } from './routes/chat.js';
+import { completionRoutes } from './routes/completions.js';
+import { infoRoutes } from './routes/info.js';
+import { modelRoutes } from './routes/models.js';
+
+export function createApp(deps: AppDeps): Hono<AppEnv> {
+  const app = new Hono<AppEnv>();
+
+  app.use(async (c, next) => {
+    const given = c.req.header('X-Request-Id');
+    const id = isRequestId(given) ? given : newRequestId();
+    c.set('record', {
+      id,
+      method: c.req.method,
+      path: c.req.path,
+      start: performance.now(),
+      status: 200,
+      streamed: false,
+    });
+    setRequestId(c, id);
+    await next();
+    const { record } = c.var;
+    if (record.streamed) return;
+    record.status = c.res.status;
+    endRequest(record, deps);
+  });
+
+  app.use(
+    cors({
+      origin: '*',
+      allowMethods: ['GET', 'HEAD', 'POST'],
+      exposeHeaders: ['X-Request-Id', 'Retry-After'],
+      maxAge: 86400,
+    }),
+  );
+
+  const routes = [infoRoutes(deps), modelRoutes(deps), completionRoutes(deps), chatRoutes(deps)];
+  for (const route of routes) app.route('/', route);
+  refuseOtherMethods(app);
+
+  app.notFound((c) => {
+    const error = new ApiError(404, `There is nothing at ${clip(c.req.path)}.`, { code: 'not_found' });
+    return c.json(error.body(), error.status);
+  });
+
+  app.onError((thrown, c) => {
+    const error = toApiError(thrown);
+    c.var.record.error = error.message;
+    if (error.status === 500) c.var.record.cause = error.options.cause;
+    return c.json(error.body(), error.status, error.headers());
+  });
+
+  return app;
+}
+
+/** Answers every known path's other methods with 405. */
+function refuseOtherMethods(app: Hono<AppEnv>): void {
+  const methods = new Map<string, Set<string>>();
+  for (const { path, method } of app.routes) {
+    if (method !== 'ALL') methods.set(path, (methods.get(path) ?? new Set()).add(method));
+  }
+  for (const [path, allowed] of methods) {
+    if (allowed.has('GET')) allowed.add('HEAD');
+    const allow = [...allowed, 'OPTIONS'].join(', ');
+    app.all(path, (c) => {
+      c.header('Allow', allow);
+      throw new ApiError(405, `${c.req.method} is not allowed here; use ${allow}.`, { code: 'method_not_allowed' });
+    });
+  }
+}

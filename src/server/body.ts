@@ -1,0 +1,47 @@
+/** Reads a request's JSON within a bound, whatever its Content-Type says. */
+import type { Context } from 'hono';
+import { ApiError, invalid } from './errors.js';
+
+/**
+ * The parsed body. Throws ApiError: 413 beyond `limit` bytes, without reading the rest, and 400 when it is no JSON.
+ */
+export async function readJson(c: Context, limit: number): Promise<unknown> {
+  const bytes = await readBytes(c, limit);
+  if (bytes.byteLength === 0) throw invalid(undefined, 'The body is empty: send a JSON object.');
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes)) as unknown;
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? error.message : 'it cannot be read';
+    throw invalid(undefined, `The body is not valid JSON: ${reason}`);
+  }
+}
+
+async function readBytes(c: Context, limit: number): Promise<Uint8Array> {
+  const declared = c.req.header('content-length');
+  if (declared !== undefined) {
+    if (Number(declared) > limit) throw tooLarge(limit);
+    return new Uint8Array(await c.req.arrayBuffer());
+  }
+  const body = c.req.raw.body;
+  if (body === null) return new Uint8Array(0);
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return Buffer.concat(chunks, length);
+    length += value.byteLength;
+    if (length > limit) {
+      reader.cancel().catch(() => {});
+      throw tooLarge(limit);
+    }
+    chunks.push(value);
+  }
+}
+
+function tooLarge(limit: number): ApiError {
+  return new ApiError(413, `The body is larger than the limit of ${limit} bytes.`, {
+    code: 'request_too_large',
+    close: true,
+  });
+}

@@ -1,0 +1,46 @@
+/** What the HTTP side needs to know beside the engine and the text model: limits, and the model under its public name. */
+import type { GenerationDefaults } from '../model/formats/checkpoint.js';
+
+export interface ServedModel {
+  /** The name clients ask for. */
+  readonly id: string;
+  /** Unix seconds, for /v1/models. */
+  readonly created: number;
+  /** Every end-of-sequence id of the checkpoint. */
+  readonly endTokens: readonly number[];
+  /** Sampling where the caller says nothing. */
+  readonly defaults: GenerationDefaults;
+}
+
+export interface ServerConfig {
+  /** Largest request body, in bytes. */
+  readonly maxBodyBytes: number;
+  /**
+   * Seconds that a stream's headers wait for its first token, so that a refusal still has a status of its own. After it
+   * the stream opens without one, and what fails then is an event.
+   */
+  readonly headerDelay: number;
+  /** Seconds between keep-alive comments while a stream waits; 0 sends none, since some clients break on them. */
+  readonly keepAliveInterval: number;
+  /** Seconds that a stream may wait for its reader before it is aborted. */
+  readonly stallTimeout: number;
+}
+
+export const defaultServerConfig: ServerConfig = {
+  maxBodyBytes: 10 * 1024 * 1024,
+  headerDelay: 5,
+  keepAliveInterval: 0,
+  stallTimeout: 300,
+};
+
+/** Bounds on what one request may ask for, so that no body of a few bytes costs without limit. */
+export const requestLimits = {
+  choices: 128,
+  prompts: 2048,
+  /** Prompts times choices. */
+  sequences: 2048,
+  stopStrings: 16,
+  logprobs: 20,
+  /** Nesting of objects and arrays in a body. */
+  depth: 100,
+} as const;

@@ -1,0 +1,134 @@
+/**
+ * Binds the application to a port and takes it down again: no new connections, running streams drained within a limit,
+ * idle sockets closed at once, then the engine.
+ */
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer } from '@hono/node-server';
+import { UserError } from '../errors.js';
+import { createApp } from './app.js';
+import type { AppDeps } from './context.js';
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+}
+
+export interface RunningServer {
+  /** Where it listens: http://127.0.0.1:8000 */
+  readonly url: string;
+  readonly port: number;
+  /**
+   * Refuses new requests, lets running ones end, for at most `timeout` seconds; those left then get an error in their
+   * stream. Closes the engine and resolves when the last connection is gone. A second call waits for the first.
+   */
+  stop(timeout: number): Promise<void>;
+  /** Drops every connection and closes the engine, also during `stop`. */
+  kill(): Promise<void>;
+}
+
+/** Longer than the idle time of usual load balancers (60 s), which else reuse a connection just as it closes. */
+const keepAliveTimeout = 75_000;
+/** Time for streams to get their last event out after the engine has gone. */
+const lastWords = 500;
+
+/** Starts listening. Throws UserError when the address cannot be had. */
+export async function startServer(deps: Omit<AppDeps, 'lifecycle'>, options: ListenOptions): Promise<RunningServer> {
+  const lifecycle = { draining: false };
+  const app = createApp({ ...deps, lifecycle });
+  const server = createAdaptorServer({
+    fetch: app.fetch,
+    serverOptions: { keepAliveTimeout, headersTimeout: 60_000, requestTimeout: 300_000 },
+  }) as Server;
+  // Every response of a pipelining client watches its socket.
+  server.on('connection', (socket) => socket.setMaxListeners(0));
+  server.prependListener('request', (_, response) => {
+    if (lifecycle.draining) response.setHeader('Connection', 'close');
+    response.once('close', () => {
+      if (lifecycle.draining) setImmediate(() => server.closeIdleConnections());
+    });
+  });
+  await listen(server, options);
+
+  const { port } = server.address() as AddressInfo;
+  const stopper = new Stopper(server, deps, lifecycle);
+  return {
+    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
+    port,
+    stop: (timeout) => stopper.stop(timeout),
+    kill: () => stopper.kill(),
+  };
+}
+
+function listen(server: Server, { host, port }: ListenOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: NodeJS.ErrnoException) => reject(new UserError(explain(error, host, port)));
+    server.once('error', fail);
+    server.listen(port, host, () => {
+      server.off('error', fail);
+      resolve();
+    });
+  });
+}
+
+function explain(error: NodeJS.ErrnoException, host: string, port: number): string {
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return `Port ${port} on ${host} is in use. Choose another with --port, or stop what listens there.`;
+    case 'EACCES':
+      return `Port ${port} needs rights this process does not have. Choose one above 1023 with --port.`;
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return `${host} is no address of this machine. Choose another with --host.`;
+    default:
+      return `Cannot listen on ${host}:${port}: ${error.message}`;
+  }
+}
+
+class Stopper {
+  private stopping: Promise<void> | undefined;
+
+  constructor(
+    private readonly server: Server,
+    private readonly deps: Pick<AppDeps, 'engine'>,
+    private readonly lifecycle: { draining: boolean },
+  ) {}
+
+  stop(timeout: number): Promise<void> {
+    this.stopping ??= this.drain(timeout);
+    return this.stopping;
+  }
+
+  async kill(): Promise<void> {
+    this.lifecycle.draining = true;
+    this.server.close();
+    this.server.closeAllConnections();
+    await this.deps.engine.close();
+  }
+
+  private async drain(timeout: number): Promise<void> {
+    this.lifecycle.draining = true;
+    const drained = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    this.server.closeIdleConnections();
+    if (!(await within(drained, timeout * 1000))) {
+      // Ends every generation with an error, which streams still tell their readers.
+      await this.deps.engine.close();
+      await within(drained, lastWords);
+      this.server.closeAllConnections();
+      await drained;
+    }
+    await this.deps.engine.close();
+  }
+}
+
+/** Whether a promise settles within so many milliseconds. */
+async function within(promise: Promise<void>, milliseconds: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, milliseconds, false);
+  });
+  const inTime = await Promise.race([promise.then(() => true), late]);
+  clearTimeout(timer);
+  return inTime;
+}

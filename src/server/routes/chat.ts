@@ -1,0 +1,91 @@
+/** POST /v1/chat/completions. */
+import { Hono } from 'hono';
+import type { ChatOptions } from '../../text/text-model.js';
+import { answer } from '../answer.js';
+import { available, checkModel } from '../availability.js';
+import { readJson } from '../body.js';
+import { ChatFormat } from '../chat-format.js';
+import type { AppDeps, AppEnv } from '../context.js';
+import { promptLogprobsJson } from '../echo.js';
+import { clip, invalid } from '../errors.js';
+import type { Job } from '../generation.js';
+import { checkTogether, choiceOptions, type ParamContext, requestTemplate, roomFor, truncate } from '../params.js';
+import { adoptRequestId } from '../request-id.js';
+import { type ChatBody, chatBody, chatMessages } from '../schemas/chat.js';
+import { validate } from '../validate.js';
+
+export function chatRoutes(deps: AppDeps): Hono<AppEnv> {
+  const app = new Hono<AppEnv>();
+  app.post('/v1/chat/completions', async (c) => {
+    const context = available(deps);
+    const body = validate(chatBody, await readJson(c, deps.config.maxBodyBytes));
+    checkModel(deps, body.model);
+    adoptRequestId(c, body.request_id);
+    check(body);
+    const job = await chatJob(body, context);
+    const format = new ChatFormat({
+      id: `chatcmpl-${c.var.requestId}`,
+      created: Math.floor(Date.now() / 1000),
+      model: deps.model.id,
+      includeUsage: body.stream_options?.include_usage ?? false,
+      continuousUsage: body.stream_options?.continuous_usage_stats ?? false,
+      tokenIds: body.return_token_ids ?? false,
+      logprobs: body.logprobs ?? false,
+      promptLogprobs: (generation) =>
+        typeof body.prompt_logprobs === 'number'
+          ? promptLogprobsJson(deps.text, generation.promptLogprobs[0]!)
+          : undefined,
+    });
+    return answer(c, deps, job, format, body.stream ?? false);
+  });
+  return app;
+}
+
+function maxTokens(body: ChatBody): number | undefined {
+  return body.max_completion_tokens ?? body.max_tokens ?? undefined;
+}
+
+function check(body: ChatBody): void {
+  checkTogether(body, maxTokens(body), 1);
+  if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
+    throw invalid('top_logprobs', "'top_logprobs' is only allowed when 'logprobs' is true.");
+  }
+  if (body.continue_final_message && body.add_generation_prompt) {
+    throw invalid('continue_final_message', "'continue_final_message' and 'add_generation_prompt' exclude each other.");
+  }
+  const choice = body.tool_choice;
+  if (choice !== undefined && choice !== null && choice !== 'none' && choice !== 'auto') {
+    throw invalid('tool_choice', "'tool_choice' can only be 'none' or 'auto': calls cannot be forced yet.");
+  }
+  const format = body.response_format?.type;
+  if (format !== undefined && format !== 'text') {
+    throw invalid('response_format', `'response_format' of type '${clip(format)}' is not supported: only text is.`);
+  }
+}
+
+async function chatJob(body: ChatBody, context: ParamContext): Promise<Job> {
+  const template = await requestTemplate(body, context);
+  const continueFinalMessage = body.continue_final_message ?? false;
+  const options: ChatOptions = {
+    addGenerationPrompt: body.add_generation_prompt ?? !continueFinalMessage,
+    continueFinalMessage,
+    ...(body.tools && body.tools.length > 0 && body.tool_choice !== 'none' && { tools: body.tools }),
+    ...(body.chat_template_kwargs && { variables: body.chat_template_kwargs }),
+  };
+  const rendered = await context.text.encodeChat(chatMessages(body.messages), options);
+  const prompt = truncate(rendered, body.truncate_prompt_tokens, context.maxModelLen);
+  const room = roomFor(prompt, 'messages', context.maxModelLen);
+  return {
+    requests: [
+      {
+        ...template,
+        prompt,
+        choices: body.n ?? 1,
+        maxTokens: Math.min(maxTokens(body) ?? room, room),
+        logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
+        promptLogprobs: body.prompt_logprobs ?? undefined,
+      },
+    ],
+    choice: choiceOptions(body, body.logprobs ?? false),
+  };
+}

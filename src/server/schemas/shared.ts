@@ -1,0 +1,70 @@
+/**
+ * Fields that completions and chat completions have in common, with OpenAI's and vLLM's names and ranges. Every field
+ * may be null, as some clients send all of them; unknown fields are ignored.
+ */
+import { z } from 'zod';
+import { requestLimits } from '../config.js';
+
+export const flag = z.boolean().nullish();
+export const tokenIds = z.array(z.int().min(0)).nullish();
+/** Log probabilities to report beside a token's own. */
+export const alternatives = z.int().min(0).max(requestLimits.logprobs).nullish();
+
+/** Stop strings: one or several; empty ones are ignored later. */
+const stop = z
+  .union([z.string(), z.array(z.string()).max(requestLimits.stopStrings)], {
+    error: `must be a string or an array of at most ${requestLimits.stopStrings} strings`,
+  })
+  .nullish();
+
+const streamOptions = z
+  .object({
+    include_usage: flag,
+    continuous_usage_stats: flag,
+  })
+  .nullish();
+
+/** Seeds of 64 bits are common; JSON rounds those beyond 2^53, always in the same way. */
+const seedLimit = 2 ** 63;
+const seed = z
+  .number()
+  .refine(Number.isInteger, { error: 'must be an integer' })
+  .min(-seedLimit)
+  .max(seedLimit, { error: 'must fit 64 bits' })
+  .nullish();
+
+export const sharedFields = {
+  model: z.string().nullish(),
+  stream: flag,
+  stream_options: streamOptions,
+  max_tokens: z.int().min(0).nullish(),
+  min_tokens: z.int().min(0).nullish(),
+  n: z.int().min(1).max(requestLimits.choices).nullish(),
+  stop,
+  stop_token_ids: tokenIds,
+  include_stop_str_in_output: flag,
+  ignore_eos: flag,
+  temperature: z.number().min(0).max(100).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  top_k: z.int().min(-1).nullish(),
+  min_p: z.number().min(0).max(1).nullish(),
+  seed,
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  repetition_penalty: z.number().gt(0).max(100).nullish(),
+  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  allowed_token_ids: tokenIds,
+  bad_words: z.array(z.string()).max(1024).nullish(),
+  prompt_logprobs: alternatives,
+  skip_special_tokens: flag,
+  add_special_tokens: flag,
+  truncate_prompt_tokens: z.int().min(-1).nullish(),
+  return_token_ids: flag,
+  priority: z.int().nullish(),
+  request_id: z.string().min(1).max(128).nullish(),
+  cache_salt: z.string().max(1024).nullish(),
+  user: z.string().max(1024).nullish(),
+} as const;
+
+const shared = z.object(sharedFields);
+export type SharedBody = z.output<typeof shared>;

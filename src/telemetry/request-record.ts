@@ -1,0 +1,22 @@
+/** One served request, for logs and metrics; never its prompt or answer. Times are milliseconds. */
+export interface RequestRecord {
+  id: string;
+  readonly method: string;
+  readonly path: string;
+  /** `performance.now()` at arrival. */
+  readonly start: number;
+  /** 499 when the client went away first. */
+  status: number;
+  streamed: boolean;
+  promptTokens?: number;
+  completionTokens?: number;
+  cachedTokens?: number;
+  /** Milliseconds from arrival to the first token. */
+  firstToken?: number;
+  finish?: string;
+  /** What failed it: the message for the caller, and the cause where the fault is the server's. */
+  error?: string;
+  cause?: unknown;
+  /** Milliseconds from arrival to the end of the answer. */
+  duration?: number;
+}
