@@ -32,6 +32,16 @@ export interface EncodeOptions {
   readonly parseSpecialTokens: boolean;
 }
 
+export interface DecodeOptions {
+  /** Leave control tokens out. */
+  readonly skipSpecialTokens: boolean;
+  /**
+   * The tokens continue an earlier text, as an answer continues its prompt: a space at their start is text. Otherwise
+   * the space that SentencePiece tokenizers put before every text is dropped again. Default false.
+   */
+  readonly continuation?: boolean;
+}
+
 export interface TextModel {
   readonly vocabSize: number;
   readonly hasChatTemplate: boolean;
@@ -51,9 +61,9 @@ export interface TextModel {
   /** The token as the vocabulary writes it, bytes decoded as UTF-8 with replacement; for logprobs and people. */
   tokenText(token: number): string;
   /** Text of a whole token sequence; equals the joined pieces of a `Detokenizer`. */
-  decode(tokens: Iterable<number>, options: { readonly skipSpecialTokens: boolean }): string;
+  decode(tokens: Iterable<number>, options: DecodeOptions): string;
   /** A fresh incremental detokenizer for one answer. */
-  detokenizer(options: { readonly skipSpecialTokens: boolean }): Detokenizer;
+  detokenizer(options: DecodeOptions): Detokenizer;
 }
 
 /** Turns a stream of tokens into text that ends on whole characters. Linear in the length of the answer. */

@@ -1,0 +1,43 @@
+/** Which chat template a model brings: one, or a list of named ones of which "tool_use" serves requests with tools. */
+import { tokenText } from '../tokenizer/compile.js';
+import { ChatTemplate } from './template.js';
+
+export interface ChatTemplates {
+  readonly plain: ChatTemplate;
+  readonly withTools: ChatTemplate;
+}
+
+const TOKEN_NAMES = ['bos_token', 'eos_token', 'unk_token', 'pad_token', 'sep_token', 'cls_token', 'mask_token'];
+
+/** From chat_template.jinja, or else tokenizer_config.json's chat_template; undefined where there is none. */
+export function selectChatTemplates(
+  config: Readonly<Record<string, unknown>>,
+  file: string | undefined,
+): ChatTemplates | undefined {
+  const named = file === undefined ? namedTemplates(config['chat_template']) : new Map([['default', file]]);
+  const plain = named.get('default') ?? [...named.values()][0];
+  if (plain === undefined) return undefined;
+  const variables = specialTokens(config);
+  const template = new ChatTemplate(plain, variables);
+  const tools = named.get('tool_use');
+  return { plain: template, withTools: tools === undefined ? template : new ChatTemplate(tools, variables) };
+}
+
+function namedTemplates(value: unknown): Map<string, string> {
+  if (typeof value === 'string') return new Map([['default', value]]);
+  const entries = Array.isArray(value) ? (value as { name?: unknown; template?: unknown }[]) : [];
+  return new Map(
+    entries.flatMap(({ name, template }) =>
+      typeof name === 'string' && typeof template === 'string' ? [[name, template] as const] : [],
+    ),
+  );
+}
+
+function specialTokens(config: Readonly<Record<string, unknown>>): Record<string, string> {
+  return Object.fromEntries(
+    TOKEN_NAMES.flatMap((name) => {
+      const text = tokenText(config[name]);
+      return text === undefined ? [] : [[name, text] as const];
+    }),
+  );
+}
