@@ -3,6 +3,7 @@
  * so that profiles can be read. Shapes may hold names for dimensions that are known only when a step runs.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
+import { toFloat16 } from '../float16.js';
 import { type DataType, dataTypeCode } from './data-type.js';
 import {
   type AttributeProto,
@@ -84,7 +85,12 @@ export class GraphBuilder {
   }
 
   /** Adds a node with several outputs; `outputs` gives their number, or their names ('' for one that is left out). */
-  nodes(op: string, inputs: readonly Value[], outputs: number | readonly Value[], attributes: Attributes = {}): Value[] {
+  nodes(
+    op: string,
+    inputs: readonly Value[],
+    outputs: number | readonly Value[],
+    attributes: Attributes = {},
+  ): Value[] {
     const { domain = '', name: wanted, ...rest } = attributes;
     const name = this.#unique(wanted ?? op);
     const outputNames =
@@ -143,6 +149,11 @@ export class GraphBuilder {
   /** An f32 without dimensions. */
   float32Scalar(value: number): Value {
     return this.constant('float32', [], Float32Array.of(value));
+  }
+
+  /** An fp16 without dimensions. */
+  float16Scalar(value: number): Value {
+    return this.constant('float16', [], toFloat16(Float32Array.of(value)));
   }
 
   /** A large constant whose bytes lie in an external file. */
@@ -217,8 +228,7 @@ function attribute(name: string, value: AttributeValue): AttributeProto {
 function valueInfo(name: string, type: DataType, shape: readonly Dimension[]): ValueInfoProto {
   const dim = shape.map((size) =>
     create(TensorShapeProto_DimensionSchema, {
-      value:
-        typeof size === 'number' ? { case: 'dimValue', value: BigInt(size) } : { case: 'dimParam', value: size },
+      value: typeof size === 'number' ? { case: 'dimValue', value: BigInt(size) } : { case: 'dimParam', value: size },
     }),
   );
   const tensor = create(TypeProto_TensorSchema, {

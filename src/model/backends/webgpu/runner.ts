@@ -1,0 +1,106 @@
+/** Runs the paged graph step by step on the WebGPU provider; its keys and values stay on the device. */
+import { InferenceSession, type OnnxValue, type Tensor } from 'onnxruntime-node';
+import { fromFloat16 } from '../../float16.js';
+import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
+import { type CacheShape, DeviceCache } from './cache.js';
+import { INPUTS, LOGITS } from './names.js';
+import { webgpuSessionOptions } from './session.js';
+import { buildStepInputs, type EntryRules } from './step-inputs.js';
+
+export interface WebGpuRunnerOptions {
+  /** Path of the ONNX model. */
+  readonly modelFile: string;
+  readonly vocabSize: number;
+  readonly cache: CacheShape;
+  /** One line for people. */
+  readonly description: string;
+  /**
+   * Rows that one sequence may have in a step without being split; Infinity but for drivers whose kernels for long
+   * queries are wrong.
+   */
+  readonly maxRowsPerEntry: number;
+  /** Whether the graph gives the logits of only the last row of each sequence of its batch. */
+  readonly prunedLogits?: boolean;
+}
+
+export class WebGpuRunner implements ModelRunner {
+  readonly device = 'webgpu';
+  readonly description: string;
+  readonly vocabSize: number;
+  readonly #takesLogitRows: boolean;
+  readonly #presentNames: readonly string[];
+  readonly #rules: EntryRules;
+
+  private constructor(
+    private readonly session: InferenceSession,
+    private readonly cache: DeviceCache,
+    options: WebGpuRunnerOptions,
+  ) {
+    this.description = options.description;
+    this.vocabSize = options.vocabSize;
+    this.#takesLogitRows = session.inputNames.includes(INPUTS.logitRows);
+    this.#presentNames = Object.keys(cache.present);
+    this.#rules = { maxRows: options.maxRowsPerEntry, endAtLogits: options.prunedLogits ?? false };
+  }
+
+  static async create(options: WebGpuRunnerOptions): Promise<WebGpuRunner> {
+    const session = await InferenceSession.create(options.modelFile, webgpuSessionOptions());
+    try {
+      return new WebGpuRunner(session, await DeviceCache.create(options.cache), options);
+    } catch (error) {
+      await session.release();
+      throw error;
+    }
+  }
+
+  get blockSize(): number {
+    return this.cache.shape.blockSize;
+  }
+
+  get numBlocks(): number {
+    return this.cache.shape.numBlocks;
+  }
+
+  get kvCacheBytes(): number {
+    return this.cache.bytes;
+  }
+
+  async run(batch: StepBatch): Promise<StepLogits> {
+    const { feeds, entryOfLogits } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
+    const fetches: Record<string, OnnxValue | null> = { ...this.cache.present, [LOGITS]: null };
+    const outputs = await this.session.run({ ...feeds, ...this.cache.past }, fetches);
+    // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.
+    for (const name of this.#presentNames) (outputs[name] as Tensor).dispose();
+    const logits = float32(outputs[LOGITS] as Tensor);
+    const rows = batch.logitRows.length;
+    if (rows === 0) return { vocabSize: this.vocabSize, values: new Float32Array(0) };
+    if (this.#takesLogitRows) return { vocabSize: this.vocabSize, values: logits };
+    return {
+      vocabSize: this.vocabSize,
+      values: this.#pick(logits, this.#rules.endAtLogits ? entryOfLogits : batch.logitRows),
+    };
+  }
+
+  copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {
+    return this.cache.copyBlocks(source, target);
+  }
+
+  async dispose(): Promise<void> {
+    await this.cache.dispose();
+    await this.session.release();
+  }
+
+  #pick(logits: Float32Array, rows: ArrayLike<number>): Float32Array {
+    const picked = new Float32Array(rows.length * this.vocabSize);
+    for (let i = 0; i < rows.length; i++) {
+      const start = rows[i]! * this.vocabSize;
+      picked.set(logits.subarray(start, start + this.vocabSize), i * this.vocabSize);
+    }
+    return picked;
+  }
+}
+
+function float32(tensor: Tensor): Float32Array {
+  if (tensor.type === 'float16') return fromFloat16(tensor.data as unknown as Uint16Array);
+  return tensor.data as Float32Array;
+}
