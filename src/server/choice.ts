@@ -4,7 +4,7 @@
  * construction.
  */
 import type { ChoiceOutput, TokenId, TokenLogprobs } from '../engine/protocol.js';
-import { StopMatcher } from '../text/stop-matcher.js';
+import { StopMatcher, type StopResult } from '../text/stop-matcher.js';
 import type { Detokenizer, TextModel } from '../text/text-model.js';
 import { finite, TokenEntries, type TokenEntry } from './token-entries.js';
 
@@ -90,11 +90,11 @@ export class Choice {
     const piece = this.detokenizer.push(token);
     if (logprobs) this.entries?.add(logprobs, piece);
     if (this.matcher === undefined || this.completionTokens <= this.options.minTokens) return piece;
-    return this.match(this.matcher, piece);
+    return this.settle(this.matcher.push(piece));
   }
 
-  private match(matcher: StopMatcher, piece: string): string {
-    const { text, stopped, matched } = matcher.push(piece);
+  /** The text that a matcher gave out; a match ends the choice. */
+  private settle({ text, stopped, matched }: StopResult): string {
     if (stopped) this.finish = { reason: 'stop', stop: matched ?? null };
     return text;
   }
@@ -104,7 +104,7 @@ export class Choice {
     const piece = this.detokenizer.flush();
     if (piece !== '') this.entries?.extendLast(piece);
     if (this.matcher === undefined) return piece;
-    const text = this.match(this.matcher, piece);
-    return this.finish === undefined ? text + this.matcher.flush() : text;
+    const text = this.settle(this.matcher.push(piece));
+    return this.finish === undefined ? text + this.settle(this.matcher.flush()) : text;
   }
 }

@@ -1,7 +1,7 @@
 /** A prompt as it is repeated in an answer: its text, and its tokens with their log probabilities. */
 import type { TokenLogprobs } from '../engine/protocol.js';
 import type { TextModel } from '../text/text-model.js';
-import { type AlternativeEntry, finite } from './token-entries.js';
+import { type AlternativeEntry, alternative, finite } from './token-entries.js';
 
 /** A token of a prompt; the first has no log probability, as nothing comes before it. */
 export interface PromptEntry {
@@ -18,19 +18,14 @@ export function promptEntries(
   skipSpecialTokens: boolean,
 ): PromptEntry[] {
   const detokenizer = text.detokenizer({ skipSpecialTokens });
-  const entries = Array.from(tokens, (token, i) => {
+  return Array.from(tokens, (token, i) => {
     const known = logprobs[i];
     return {
       text: detokenizer.push(token) + (i === tokens.length - 1 ? detokenizer.flush() : ''),
       logprob: known ? finite(known.logprob) : null,
-      top: known ? known.top.map((other) => alternative(text, other.token, other.logprob)) : null,
+      top: known ? known.top.map((other) => alternative(text, other)) : null,
     };
   });
-  return entries;
-}
-
-export function alternative(text: TextModel, token: number, logprob: number): AlternativeEntry {
-  return { token, text: text.tokenText(token), bytes: text.tokenBytes(token), logprob: finite(logprob) };
 }
 
 /** vLLM's prompt_logprobs: for each token of the prompt null or {id: {logprob, rank, decoded_token}}. */

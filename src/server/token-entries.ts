@@ -29,6 +29,13 @@ export function finite(logprob: number): number {
   return Number.isNaN(logprob) ? lowest : Math.max(logprob, lowest);
 }
 
+export function alternative(
+  model: TextModel,
+  { token, logprob }: { readonly token: TokenId; readonly logprob: number },
+): AlternativeEntry {
+  return { token, text: model.tokenText(token), bytes: model.tokenBytes(token), logprob: finite(logprob) };
+}
+
 interface Pending {
   readonly logprobs: TokenLogprobs;
   /** Offsets in the answer's text, UTF-16 units. */
@@ -37,6 +44,8 @@ interface Pending {
   readonly bytes: Uint8Array;
   /** Bytes of the answer before this token, minus the bytes of the text before it: what earlier tokens left open. */
   readonly openBytes: number;
+  /** It leaves a character open: it is shown with the text after `end`. */
+  readonly open: boolean;
   text: string;
 }
 
@@ -61,9 +70,11 @@ export class TokenEntries {
     const bytes = hidden ? nothing : this.model.tokenBytes(logprobs.token);
     const start = this.length;
     this.length += text.length;
-    this.pending.push({ logprobs, start, end: this.length, bytes, openBytes: this.openBytes, text });
     const closed = bytes.length > 0 && bytes[bytes.length - 1]! < 0x80;
-    this.openBytes = closed ? 0 : Math.max(0, this.openBytes + bytes.length - Buffer.byteLength(text));
+    const openBytes = closed ? 0 : Math.max(0, this.openBytes + bytes.length - Buffer.byteLength(text));
+    const open = openBytes > 0;
+    this.pending.push({ logprobs, start, end: this.length, bytes, openBytes: this.openBytes, open, text });
+    this.openBytes = openBytes;
   }
 
   /** Text that came after the last token, from what it left open. */
@@ -78,31 +89,26 @@ export class TokenEntries {
   /** Entries whose text is shown completely after `length` more of it; all that are left when the answer has ended. */
   take(length: number, ended: boolean): TokenEntry[] {
     this.shown += length;
+    const cut = ended && this.length > this.shown;
     const taken: TokenEntry[] = [];
     let count = 0;
     for (const item of this.pending) {
-      if (ended ? item.start >= this.shown && this.length > this.shown : item.end > this.shown) break;
-      if (!ended && this.openBytes > 0 && item === this.pending.at(-1)) break;
-      taken.push(this.entry(item));
+      const complete = item.open ? item.end < this.shown : item.end <= this.shown;
+      if (!complete && (!ended || (cut && item.start >= this.shown))) break;
+      taken.push(this.entry(item, cut && !complete));
       count++;
     }
     this.pending = ended ? [] : this.pending.slice(count);
     return taken;
   }
 
-  private entry({ logprobs, start, end, bytes, openBytes, text }: Pending): TokenEntry {
-    const cut = end > this.shown;
+  private entry({ logprobs, start, bytes, openBytes, text }: Pending, cut: boolean): TokenEntry {
     const shownText = cut ? text.slice(0, this.shown - start) : text;
     return {
       text: shownText,
       bytes: cut ? bytes.subarray(0, Math.max(0, Buffer.byteLength(shownText) - openBytes)) : bytes,
       logprob: finite(logprobs.logprob),
-      top: logprobs.top.map(({ token, logprob }) => ({
-        token,
-        text: this.model.tokenText(token),
-        bytes: this.model.tokenBytes(token),
-        logprob: finite(logprob),
-      })),
+      top: logprobs.top.map((other) => alternative(this.model, other)),
     };
   }
 }

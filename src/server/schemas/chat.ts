@@ -27,7 +27,7 @@ export const chatBody = z.object({
   continue_final_message: flag,
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   tools: z.array(z.looseObject({ type: z.string() })).nullish(),
-  tool_choice: z.unknown(),
+  tool_choice: z.unknown().optional(),
   response_format: z.looseObject({ type: z.string() }).nullish(),
 });
 
