@@ -50,7 +50,7 @@ export class TopSelection {
         buffer[count++] = value;
       }
     }
-    if (count <= k) {
+    if (count < k) {
       cut.value = Number.NEGATIVE_INFINITY;
       cut.ties = 0;
       return;
