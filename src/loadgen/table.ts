@@ -37,9 +37,7 @@ export function formatLoad({ label, summary }: LoadResult): string {
     formatTable([['  milliseconds', ...STATISTICS], ...rows]),
     ...goodputLine(summary),
     `  own delay   send p99 ${formatNumber(summary.own.send?.p99 ?? 0)} ms, event loop p99 ${formatNumber(summary.own.loop.p99)} ms, busy ${formatNumber(summary.own.utilization * 100)} %`,
-    ...Object.entries(summary.errors).map(
-      ([kind, { count, example }]) => `  error: ${count} x ${kind}, as "${example}"`,
-    ),
+    ...summary.errors.map(({ kind, count, example }) => `  error: ${count} x ${kind}, as "${example}"`),
     ...summary.warnings.map((warning) => `  warning: ${warning}`),
   ].join('\n');
 }

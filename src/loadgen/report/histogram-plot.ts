@@ -5,7 +5,7 @@ import type { LoadResult } from '../result.js';
 import { histogram } from '../stats.js';
 import { type Latency, latencySamples } from '../summary.js';
 import { LATENCY_NAMES } from '../table.js';
-import { drawPlot, plotArea, valueScale } from './svg.js';
+import { drawPlot, linearScale, plotArea } from './svg.js';
 
 const SIZE = { width: 460, height: 230 };
 const BINS = 48;
@@ -26,7 +26,7 @@ export function histogramPlot(loads: readonly LoadResult[], latency: Latency): s
   if (ends.length === 0) return undefined;
 
   const area = plotArea(SIZE);
-  const x = valueScale([0, ...ends.map((end) => end * 1.02)], [area.left, area.right]);
+  const x = linearScale(Math.max(...ends) * 1.02, [area.left, area.right]);
   const [low, high] = x.domain() as [number, number];
   const shares = samples.map((values) =>
     histogram(values, low, high, BINS).map((bin) => ({
@@ -34,7 +34,7 @@ export function histogramPlot(loads: readonly LoadResult[], latency: Latency): s
       share: (100 * bin.count) / Math.max(1, values.length),
     })),
   );
-  const y = valueScale([0, ...shares.flat().map((bin) => bin.share)], [area.bottom, area.top]);
+  const y = linearScale(Math.max(...shares.flat().map((bin) => bin.share)), [area.bottom, area.top]);
   const outline = line<{ at: number; share: number }>()
     .x((bin) => x(bin.at))
     .y((bin) => y(bin.share))

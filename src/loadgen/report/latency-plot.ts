@@ -44,9 +44,11 @@ export function latencyPlot(loads: readonly LoadResult[], latency: Latency): str
       });
       return `<path class="curve ${PERCENTILE_CLASSES[index]}" d="${path.digits(1)(ordered) ?? ''}"/>${dots.join('')}`;
     });
-    const names = ordered.map((point) => {
-      const at = `x="${px(x(point.throughput))}" y="${px(y(point.statistics.p99) - 8)}"`;
-      return `<text class="tick" ${at} text-anchor="middle">${escapeHtml(shortLabel(point.load))}</text>`;
+    // Closed loads are named above their points and open ones below, as they may lie close to each other.
+    const names = ordered.map(({ load, statistics, throughput }) => {
+      const height = load.kind === 'closed' ? y(statistics.p99) - 8 : y(statistics.p50) + 16;
+      const at = `x="${px(x(throughput))}" y="${px(height)}"`;
+      return `<text class="tick" ${at} text-anchor="middle">${escapeHtml(shortLabel(load))}</text>`;
     });
     return [...curves, ...names];
   });

@@ -14,9 +14,9 @@ body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 1020px; background
 h1 { font-size: 1.5rem; margin: 0; letter-spacing: -.01em; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); } .warning { border-left: 3px solid var(--load1); padding-left: .7rem; }
 .failure { border-left: 3px solid var(--fail); padding-left: .7rem; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-th { font-weight: 600; color: var(--soft); font-size: .82rem; } th:first-child, td:first-child { text-align: left; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .84rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .38rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
+th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child { text-align: left; }
 .grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 12px; }
 figure { margin: 0; padding: 8px; background: var(--card); border: 1px solid var(--rule); border-radius: 6px; }
 figure + figure.wide { margin-top: 12px; } svg { display: block; width: 100%; height: auto; }

@@ -42,8 +42,15 @@ export function valueScale(values: readonly number[], range: readonly [number, n
   const high = Math.max(...values, 0);
   const low = Math.min(...values.filter((value) => value > 0));
   const logarithmic = Number.isFinite(low) && high / low > LOG_RATIO;
-  const scale = logarithmic ? scaleLog().domain([low, high]) : scaleLinear().domain([0, high > 0 ? high : 1]);
-  return scale.nice().range(range);
+  return logarithmic ? scaleLog().domain([low, high]).nice().range(range) : linearScale(high, range);
+}
+
+/** From 0 to a round number that is `high` or above. */
+export function linearScale(high: number, range: readonly [number, number]): Scale {
+  return scaleLinear()
+    .domain([0, high > 0 ? high : 1])
+    .nice()
+    .range(range);
 }
 
 /** About `count` round numbers on the axis: of a logarithmic one, those that start with 1, 2 or 5. */
