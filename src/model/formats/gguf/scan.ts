@@ -72,7 +72,7 @@ class Cursor {
 
   /** Makes the next `count` (at most 64) bytes available to the synchronous reads. */
   async ensure(count: number, what: string): Promise<void> {
-    if (this.position + count <= this.windowEnd) return;
+    if (this.holds(count)) return;
     if (this.position + count > this.file.size) this.cutOff(what);
     if (this.position + count > MAX_HEADER_BYTES) {
       throw new LoadError(
@@ -84,6 +84,10 @@ class Cursor {
     await this.file.readInto(bytes, this.position);
     this.windowStart = this.position;
     this.windowEnd = this.position + bytes.length;
+  }
+
+  private holds(count: number): boolean {
+    return this.position + count <= this.windowEnd;
   }
 
   u32(): number {
@@ -115,7 +119,12 @@ class Cursor {
 
   /** Passes over a string and returns its length in bytes. */
   async string(what: string): Promise<number> {
-    await this.ensure(8, what);
+    if (!this.holds(8)) await this.ensure(8, what);
+    return this.heldString(what);
+  }
+
+  /** The same where the length is in the window already: vocabularies are too long to wait for each text. */
+  private heldString(what: string): number {
     const length = this.u64();
     this.fits(length, 1, `bytes for ${what}`);
     if (length > MAX_STRING_BYTES) throw new LoadError(this.file.path, `${what} of ${length} bytes is not supported`);
@@ -142,7 +151,10 @@ class Cursor {
     if (elementType === STRING || elementType === LIST) {
       this.fits(length, elementType === STRING ? 8 : 12, 'list elements');
       this.refuseLong(length);
-      for (let i = 0; i < length; i++) await this.value(elementType, depth + 1);
+      for (let i = 0; i < length; i++) {
+        if (elementType === STRING && this.holds(8)) this.heldString('a metadata text');
+        else await this.value(elementType, depth + 1);
+      }
     } else {
       const bytes = this.bytesOf(elementType);
       this.fits(length, bytes, 'list elements');
