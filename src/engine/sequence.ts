@@ -30,8 +30,8 @@ export class Sequence {
 
   /** The scheduler's: tokens this sequence computes in the step under way. */
   planned = 0;
-  /** The scheduler's: number of the step that last planned something for it. */
-  lastStep = 0;
+  /** The scheduler's: rises with each time that a sequence is planned; the lowest has waited longest. */
+  lastTurn = 0;
   /** The waiting queue's: where it lies there, -1 when it does not. */
   queueIndex = -1;
 

@@ -35,7 +35,6 @@ export class Scheduler {
   readonly #queue = new WaitingQueue();
   readonly #running = new RunningList();
   readonly #plan = new Plan();
-  #step = 0;
   #preemptions = 0;
 
   constructor(cache: PagedCache, limits: SchedulerLimits) {
@@ -71,10 +70,9 @@ export class Scheduler {
    * next one makes progress. Each must be followed by `commit` or `rollback`; only `finish` and `add` may come between.
    */
   schedule(now: Seconds): Plan {
-    this.#step++;
     const preemptions = this.#preemptions;
     const admissionPossible = this.#queue.size > 0 && this.#running.size < this.#maxNumSeqs;
-    this.#budget.share(this.#running, this.#step, admissionPossible);
+    this.#budget.share(this.#running, admissionPossible);
     this.#secureBlocks();
     if (this.#preemptions === preemptions) this.#admit(now);
     this.#plan.clear();
@@ -144,7 +142,7 @@ export class Scheduler {
   #admit(now: Seconds): void {
     while (this.#budget.left > 0) {
       const sequence = this.#queue.peek();
-      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#budget.prefill(sequence, this.#step)) return;
+      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#budget.prefill(sequence)) return;
       if (!this.#cache.grow(sequence.blocks, sequence.planned)) throw new Error('blocks of an admission are missing');
       this.#queue.remove(sequence);
       sequence.state = 'running';

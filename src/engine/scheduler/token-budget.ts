@@ -23,8 +23,9 @@ export class TokenBudget {
   #left = 0;
   #scoresLeft = 0;
   #prefills = 0;
-  /** What prefills are owed; budgets below four tokens come to a whole token only after some steps. */
+  /** What prefills are owed of a token; a small budget's share comes to a whole one only after some steps. */
   #credit = 0;
+  #turn = 0;
 
   constructor(limits: BudgetLimits) {
     this.#limits = limits;
@@ -36,10 +37,9 @@ export class TokenBudget {
 
   /**
    * Sets `planned` of every running sequence.
-   * @param step rising number of the step
    * @param admissionPossible whether a sequence that waits could start in this step
    */
-  share(running: RunningList, step: number, admissionPossible: boolean): void {
+  share(running: RunningList, admissionPossible: boolean): void {
     const decodes = this.#decodes;
     decodes.length = 0;
     for (const sequence of running) {
@@ -52,25 +52,25 @@ export class TokenBudget {
 
     const forDecodes = this.#left - this.#reserve(admissionPossible || decodes.length < running.size);
     if (decodes.length > forDecodes) {
-      decodes.sort((a, b) => a.lastStep - b.lastStep);
+      decodes.sort((a, b) => a.lastTurn - b.lastTurn);
       decodes.length = forDecodes;
     }
-    for (const sequence of decodes) this.#give(sequence, 1, step);
+    for (const sequence of decodes) this.#give(sequence, 1);
     for (const sequence of running) {
       if (this.#left === 0) break;
-      if (sequence.planned === 0 && sequence.pending > 1) this.prefill(sequence, step);
+      if (sequence.planned === 0 && sequence.pending > 1) this.prefill(sequence);
     }
   }
 
   /** Plans the next chunk of a prompt; false when nothing of it fits in this step. */
-  prefill(sequence: Sequence, step: number): boolean {
+  prefill(sequence: Sequence): boolean {
     let room = this.#left;
     if (scoresPrompt(sequence)) room = Math.min(room, this.#scoresLeft);
     const count = chunkLength(sequence.computed, sequence.pending, room, this.#limits.blockSize, this.#prefills === 0);
     if (count === 0) return false;
     if (scoresPrompt(sequence)) this.#scoresLeft -= count;
     this.#prefills++;
-    this.#give(sequence, count, step);
+    this.#give(sequence, count);
     return true;
   }
 
@@ -80,17 +80,16 @@ export class TokenBudget {
     sequence.planned = 0;
   }
 
-  #give(sequence: Sequence, count: number, step: number): void {
+  #give(sequence: Sequence, count: number): void {
     sequence.planned = count;
-    sequence.lastStep = step;
+    sequence.lastTurn = ++this.#turn;
     this.#left -= count;
   }
 
   #reserve(wanted: boolean): number {
-    const share = this.#limits.maxNumBatchedTokens * PREFILL_SHARE;
-    this.#credit = wanted ? Math.min(this.#credit + share, Math.max(share, 1)) : 0;
+    this.#credit = wanted ? this.#credit + this.#limits.maxNumBatchedTokens * PREFILL_SHARE : 0;
     const reserve = Math.floor(this.#credit);
-    if (reserve > 0) this.#credit = 0;
+    this.#credit -= reserve;
     return reserve;
   }
 }
