@@ -14,21 +14,24 @@ import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
 
 const MICROSOFT = 'com.microsoft';
 
-/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, P pages, N tiles. */
+/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, P pages, M merged parts. */
 export const ATTENTION_INPUTS = {
-  /** i64 [2] rows of the step: decodes first, then prefills. */
-  split: 'decode_prefill_rows',
   /** bool [] each: whether the step has rows of this kind. */
   hasDecodes: 'has_decodes',
   hasPrefills: 'has_prefills',
-  /** i64 [P] decode row whose query a page is multiplied with. */
+  /** i32 [P] decode row whose query a page is multiplied with. */
   pageRows: 'page_rows',
-  /** i64 [P] pool page of each entry; used when `direct` is false. */
+  /** i32 [P] pool page of each entry; used when `direct` is false. */
   pageIds: 'page_ids',
   /** bool []: entry p is pool page p, so that the pool is read in place. */
   direct: 'pages_direct',
-  /** i64 [D, M] entries of `pageRows` that belong to a decode row, in logical order, padded with a masked one. */
-  decodeTable: 'decode_table',
+  /**
+   * i32 [D, heads, 1, M] and [D, heads, M]: where the parts of a row's head lie, in logical order: its pages, itself, and
+   * a masked page as padding. Log-sum-exps are numbered page * heads + head and then, for the rows, P * heads + row *
+   * heads + head; values the same, but P * heads + row * KV heads + KV head for the rows.
+   */
+  lseTable: 'lse_table',
+  valueTable: 'value_table',
   /** i64 [] number of tiles. */
   tileCount: 'tile_count',
 } as const;
@@ -41,32 +44,33 @@ export function windowInputs(window: number | undefined) {
     pageMask: `page_mask${suffix}`,
     /** i64 [N, 7] what a tile computes and sees: `TILE_FIELDS`. */
     tiles: `tiles${suffix}`,
-    /** i64 [any] pool pages of the tiles' pasts, one tile after another. */
+    /** i32 [any] pool pages of the tiles' pasts, one tile after another. */
     tilePages: `tile_pages${suffix}`,
   };
 }
 
 /**
- * Of each tile: its first and end row and the first row of its chunk that it sees, among the prefill rows; the number of
+ * Of each tile: its first and end row and the first row of its chunk that it sees, among the step's rows; the number of
  * past tokens that it sees; where its past pages begin and end in `tilePages`; how many slots of the first page to skip.
  */
 export const TILE_FIELDS = ['begin', 'end', 'chunk', 'past', 'pagesBegin', 'pagesEnd', 'skip'] as const;
 
 export function declareAttentionInputs(g: GraphBuilder, architecture: Architecture, blockSize: number): void {
   const I = ATTENTION_INPUTS;
-  g.input(I.split, 'int64', [2]);
+  const heads = architecture.numHeads;
   g.input(I.hasDecodes, 'bool', []);
   g.input(I.hasPrefills, 'bool', []);
-  g.input(I.pageRows, 'int64', ['P']);
-  g.input(I.pageIds, 'int64', ['P']);
+  g.input(I.pageRows, 'int32', ['P']);
+  g.input(I.pageIds, 'int32', ['P']);
   g.input(I.direct, 'bool', []);
-  g.input(I.decodeTable, 'int64', ['D', 'M']);
+  g.input(I.lseTable, 'int32', ['D', heads, 1, 'M']);
+  g.input(I.valueTable, 'int32', ['D', heads, 'M']);
   g.input(I.tileCount, 'int64', []);
   for (const window of distinctWindows(architecture)) {
     const W = windowInputs(window);
     g.input(W.pageMask, 'float32', ['P', 1, 1, blockSize]);
     g.input(W.tiles, 'int64', ['N', TILE_FIELDS.length]);
-    g.input(W.tilePages, 'int64', ['Q']);
+    g.input(W.tilePages, 'int32', ['Q']);
   }
   architecture.layers.forEach((_, n) => {
     for (const name of Object.values(cacheInputs(n))) {
@@ -86,7 +90,7 @@ export function cacheInputs(layer: number): { key: Value; value: Value } {
 
 /**
  * Adds attention for one layer. `q` [1, T, heads * head size], `k` and `v` [1, T, KV heads * head size] are the step's
- * rows, rotated. Returns [1, T, heads * head size].
+ * rows, rotated; decode rows come first. Returns [1, T, heads * head size].
  */
 export function pagedAttention(
   g: GraphBuilder,
@@ -95,30 +99,21 @@ export function pagedAttention(
   rows: { q: Value; k: Value; v: Value },
 ): Value {
   return g.scope(`layers.${layer}.attention`, () => {
-    const split = (x: Value, name: string) =>
-      g.nodes('Split', [x, ATTENTION_INPUTS.split], 2, { name, axis: 1 }) as [Value, Value];
-    const [qDecode, qPrefill] = split(rows.q, 'split_q');
-    const [kDecode, kPrefill] = split(rows.k, 'split_k');
-    const [vDecode, vPrefill] = split(rows.v, 'split_v');
     const width = architecture.numHeads * architecture.headSize;
     const none = g.constant('float32', [1, 0, width], new Float32Array(0));
-    /** Runs a part only in steps that have rows for it: reductions over no rows at all are not to be relied on. */
-    const when = (condition: Value, name: string, part: (b: GraphBuilder) => Value) => {
-      const branch = (label: string, build: (b: GraphBuilder) => Value) =>
-        g.subgraph(label, (b) => b.output(build(b), 'float32', [1, `${name} rows`, width]));
-      return g.node('If', [condition], {
-        name,
-        then_branch: branch(`${name}.some`, part),
-        else_branch: branch(`${name}.none`, (b) => b.node('Identity', [none], { name: `no_${name}_rows` })),
-      });
-    };
-    const decoded = when(ATTENTION_INPUTS.hasDecodes, 'decode', (b) =>
-      decodeAttention(b, architecture, layer, { q: qDecode, k: kDecode, v: vDecode }),
-    );
-    const prefilled = when(ATTENTION_INPUTS.hasPrefills, 'prefill', (b) =>
-      prefillAttention(b, architecture, layer, { q: qPrefill, k: kPrefill, v: vPrefill }),
-    );
-    return g.node('Concat', [decoded, prefilled], { axis: 1, name: 'rows' });
+    // Branches, because a step without rows of a kind should not pay for it, nor rely on reductions over nothing.
+    const branch = (label: string, build: (b: GraphBuilder) => Value) =>
+      g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
+    const decoded = g.node('If', [ATTENTION_INPUTS.hasDecodes], {
+      name: 'decode',
+      then_branch: branch('decodes', (b) => decodeAttention(b, architecture, layer, rows)),
+      else_branch: branch('no_decodes', (b) => b.node('Identity', [none], { name: 'no_decoded' })),
+    });
+    return g.node('If', [ATTENTION_INPUTS.hasPrefills], {
+      name: 'prefill',
+      then_branch: branch('prefills', (b) => prefillAttention(b, architecture, layer, rows, decoded)),
+      else_branch: branch('no_prefills', (b) => b.node('Identity', [decoded], { name: 'only_decoded' })),
+    });
   });
 }
 
@@ -134,15 +129,16 @@ function decodeAttention(
   const scale = new Float(architecture.attentionScale);
   const cache = cacheInputs(layer);
   const mask = windowInputs(architecture.layers[layer]?.slidingWindow).pageMask;
+  const flat = g.int64([-1]);
+  const last = g.int64([-1]);
 
   const q = g.node('Reshape', [rows.q, g.int64([-1, kvHeads, group, headSize])], { name: 'decode_q' });
   const k = g.node('Reshape', [rows.k, g.int64([-1, kvHeads, 1, headSize])], { name: 'decode_k' });
-  const v = g.node('Reshape', [rows.v, g.int64([-1, kvHeads, 1, headSize])], { name: 'decode_v' });
 
   // Partial results of every page: lse [P, KH, G, 1], weighted values [P, KH, G, HS].
   const pageQueries = g.node('Gather', [q, ATTENTION_INPUTS.pageRows], { axis: 0, name: 'page_queries' });
-  const partials = (branch: string, source: (b: GraphBuilder, pool: Value) => Value) =>
-    g.subgraph(branch, (b) => {
+  const partials = (label: string, source: (b: GraphBuilder, pool: Value) => Value) =>
+    g.subgraph(label, (b) => {
       const scores = b.node('FusedMatMul', [pageQueries, source(b, cache.key)], {
         domain: MICROSOFT,
         name: 'page_scores',
@@ -152,9 +148,9 @@ function decodeAttention(
       const masked = b.node('Add', [scores, mask], { name: 'masked' });
       const weights = b.node('Softmax', [masked], { axis: -1, name: 'page_softmax' });
       // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
-      const max = b.node('ReduceMax', [masked, b.int64([-1])], { keepdims: 1, name: 'page_max' });
-      const largest = b.node('ReduceMax', [weights, b.int64([-1])], { keepdims: 1, name: 'page_largest' });
-      const lse = b.node('Sub', [max, b.node('Log', [largest])], { name: 'page_lse' });
+      const max = b.node('ReduceMax', [masked, last], { keepdims: 1, name: 'page_max' });
+      const largest = b.node('ReduceMax', [weights, last], { keepdims: 1, name: 'page_largest' });
+      const lse = b.node('Sub', [max, b.node('Log', [largest], { name: 'page_log' })], { name: 'page_lse' });
       const values = b.node('MatMul', [weights, source(b, cache.value)], { name: 'page_values' });
       b.output(lse, 'float32', ['P', kvHeads, group, 1]);
       b.output(values, 'float32', ['P', kvHeads, group, headSize]);
@@ -167,42 +163,41 @@ function decodeAttention(
     ),
   }) as [Value, Value];
 
-  // The new token attends to itself: a page of one slot.
-  const selfScore = g.node('FusedMatMul', [q, k], {
-    domain: MICROSOFT,
-    name: 'self_scores',
-    transB: 1,
-    alpha: scale,
-  });
+  // The new token attends to itself: a page of one slot, whose log-sum-exp is its score and whose value is its own.
+  const selfScores = g.node('FusedMatMul', [q, k], { domain: MICROSOFT, name: 'self_scores', transB: 1, alpha: scale });
 
-  // Merge: weights over [pages of the sequence, itself] by softmax of their log-sum-exps.
-  const table = ATTENTION_INPUTS.decodeTable;
-  const one = g.int64([1]);
-  const lse = g.node(
-    'Concat',
-    [g.node('Gather', [pageLse, table], { axis: 0 }), g.node('Unsqueeze', [selfScore, one])],
-    {
-      axis: 1,
-      name: 'merge_lse',
-    },
-  );
-  const weights = g.node('Softmax', [lse], { axis: 1, name: 'merge_softmax' });
-  const selfValues = g.node('Expand', [v, g.int64([1, 1, group, 1])], { name: 'self_values' });
+  // Merge: of each row and head, a softmax over the log-sum-exps of its pages and itself weighs their values.
+  const flatten = (x: Value, shape: Value, name: string) => g.node('Reshape', [x, shape], { name });
+  const vectors = g.int64([-1, headSize]);
+  const lse = g.node('Concat', [flatten(pageLse, flat, 'page_lse_flat'), flatten(selfScores, flat, 'self_lse_flat')], {
+    axis: 0,
+    name: 'lse',
+  });
   const values = g.node(
     'Concat',
-    [g.node('Gather', [pageValues, table], { axis: 0 }), g.node('Unsqueeze', [selfValues, one])],
-    { axis: 1, name: 'merge_values' },
+    [flatten(pageValues, vectors, 'page_vectors'), flatten(rows.v, vectors, 'self_vectors')],
+    { axis: 0, name: 'vectors' },
   );
-  const weighted = g.node('Mul', [values, weights], { name: 'merge_weighted' });
-  const merged = g.node('ReduceSum', [weighted, one], { keepdims: 0, name: 'merged' });
+  const weights = g.node(
+    'Softmax',
+    [g.node('Gather', [lse, ATTENTION_INPUTS.lseTable], { axis: 0, name: 'merge_lse' })],
+    {
+      axis: -1,
+      name: 'merge_softmax',
+    },
+  );
+  const parts = g.node('Gather', [values, ATTENTION_INPUTS.valueTable], { axis: 0, name: 'merge_values' });
+  const merged = g.node('MatMul', [weights, parts], { name: 'merged' });
   return g.node('Reshape', [merged, g.int64([1, -1, numHeads * headSize])], { name: 'decoded' });
 }
 
+/** Appends the rows of all tiles to `decoded`. */
 function prefillAttention(
   g: GraphBuilder,
   architecture: Architecture,
   layer: number,
   rows: { q: Value; k: Value; v: Value },
+  decoded: Value,
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
   const window = architecture.layers[layer]?.slidingWindow;
@@ -277,7 +272,6 @@ function prefillAttention(
     b.output(next, 'bool', []);
     b.output(extended, 'float32', [1, 'more rows', numHeads * headSize]);
   });
-  const none = g.constant('float32', [1, 0, numHeads * headSize], new Float32Array(0));
   const always = g.constant('bool', [], Uint8Array.of(1));
-  return g.node('Loop', [ATTENTION_INPUTS.tileCount, always, none], { body, name: 'prefilled' });
+  return g.node('Loop', [ATTENTION_INPUTS.tileCount, always, decoded], { body, name: 'prefilled' });
 }

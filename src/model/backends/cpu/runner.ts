@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
-import { cacheInputs, distinctWindows } from './attention.js';
+import { cacheInputs } from './attention.js';
 import { CachePool } from './pool.js';
 import { OUTPUTS } from './rows.js';
 import { StepInputBuilder } from './step-inputs.js';
@@ -31,7 +31,7 @@ export class CpuRunner implements ModelRunner {
     private readonly architecture: Architecture,
     readonly description: string,
   ) {
-    this.#inputs = new StepInputBuilder(pool.shape.blockSize, distinctWindows(architecture));
+    this.#inputs = new StepInputBuilder(pool.shape.blockSize, architecture);
   }
 
   static async create(options: CpuRunnerOptions): Promise<CpuRunner> {

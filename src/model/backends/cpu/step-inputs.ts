@@ -3,8 +3,9 @@
  * token first (decodes), then the chunks of prefills.
  */
 import { Tensor } from 'onnxruntime-node';
+import type { Architecture } from '../../architecture.js';
 import type { StepBatch } from '../../runner.js';
-import { ATTENTION_INPUTS, TILE_FIELDS, windowInputs } from './attention.js';
+import { ATTENTION_INPUTS, distinctWindows, TILE_FIELDS, windowInputs } from './attention.js';
 import { ROW_INPUTS } from './rows.js';
 
 /** Query rows of a prefill tile. Larger ones waste work beyond the causal edge, smaller ones cost more nodes. */
@@ -30,10 +31,14 @@ interface SequenceRows {
 }
 
 export class StepInputBuilder {
+  readonly #windows: readonly (number | undefined)[];
+
   constructor(
     private readonly blockSize: number,
-    private readonly windows: readonly (number | undefined)[],
-  ) {}
+    private readonly architecture: Architecture,
+  ) {
+    this.#windows = distinctWindows(architecture);
+  }
 
   build(batch: StepBatch): StepInputs {
     const sequences = describe(batch);
@@ -63,10 +68,9 @@ export class StepInputBuilder {
       [ROW_INPUTS.tokens]: int64(tokens, [1, rows]),
       [ROW_INPUTS.positions]: int64(positions, [1, rows]),
       [ROW_INPUTS.logitRows]: int64(logitRows, [logitRows.length]),
-      [ATTENTION_INPUTS.split]: int64([BigInt(decodes.length), BigInt(rows - decodes.length)], [2]),
     };
     const pages = this.#decodeFeeds(feeds, batch, decodes, prefills);
-    this.#prefillFeeds(feeds, batch, prefills);
+    this.#prefillFeeds(feeds, batch, prefills, decodes.length);
     return { feeds, pages, slots };
   }
 
@@ -113,45 +117,64 @@ export class StepInputBuilder {
     const direct = !shared && pages <= 1.5 * entries + 8;
     const size = direct ? pages : entries;
 
-    const pageRows = new BigInt64Array(size);
-    const pageIds = new BigInt64Array(size);
-    const table = new BigInt64Array(decodes.length * longest);
-    const masks = this.windows.map(() => new Float32Array(size * blockSize).fill(MASKED));
+    const { numHeads, numKvHeads } = this.architecture;
+    const group = numHeads / numKvHeads;
+    const parts = longest + 1;
+    const pageRows = new Int32Array(size);
+    const pageIds = new Int32Array(size);
+    const lseTable = new Int32Array(decodes.length * numHeads * parts);
+    const valueTable = new Int32Array(lseTable.length);
+    const masks = this.#windows.map(() => new Float32Array(size * blockSize).fill(MASKED));
     let entry = 1;
     decodes.forEach((s, d) => {
       const count = this.#pastPages(s.past);
       for (let i = 0; i < count; i++) {
         const page = this.#page(batch, s.sequence, i * blockSize);
         const at = direct ? page : entry++;
-        pageRows[at] = BigInt(d);
-        pageIds[at] = BigInt(page);
-        table[d * longest + i] = BigInt(at);
-        this.windows.forEach((window, w) => {
+        pageRows[at] = d;
+        pageIds[at] = page;
+        for (let head = 0; head < numHeads; head++) {
+          const part = (d * numHeads + head) * parts + i;
+          lseTable[part] = at * numHeads + head;
+          valueTable[part] = at * numHeads + head;
+        }
+        this.#windows.forEach((window, w) => {
           // The query stands at position `past` and sees the positions above past - window.
           const first = window === undefined ? 0 : Math.max(0, s.past - window + 1 - i * blockSize);
           const end = Math.min(blockSize, s.past - i * blockSize);
           if (first < end) masks[w]?.fill(0, at * blockSize + first, at * blockSize + end);
         });
       }
+      for (let head = 0; head < numHeads; head++) {
+        const part = (d * numHeads + head) * parts + count;
+        lseTable[part] = (size + d) * numHeads + head;
+        valueTable[part] = size * numHeads + d * numKvHeads + Math.floor(head / group);
+      }
     });
-    feeds[ATTENTION_INPUTS.pageRows] = int64(pageRows, [size]);
-    feeds[ATTENTION_INPUTS.pageIds] = int64(pageIds, [size]);
-    feeds[ATTENTION_INPUTS.direct] = bool(direct);
     feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
-    feeds[ATTENTION_INPUTS.decodeTable] = int64(table, [decodes.length, longest]);
-    this.windows.forEach((window, w) => {
+    feeds[ATTENTION_INPUTS.direct] = bool(direct);
+    feeds[ATTENTION_INPUTS.pageRows] = int32(pageRows, [size]);
+    feeds[ATTENTION_INPUTS.pageIds] = int32(pageIds, [size]);
+    feeds[ATTENTION_INPUTS.lseTable] = int32(lseTable, [decodes.length, numHeads, 1, parts]);
+    feeds[ATTENTION_INPUTS.valueTable] = int32(valueTable, [decodes.length, numHeads, parts]);
+    this.#windows.forEach((window, w) => {
       feeds[windowInputs(window).pageMask] = new Tensor('float32', masks[w] as Float32Array, [size, 1, 1, blockSize]);
     });
     return pages;
   }
 
-  #prefillFeeds(feeds: Record<string, Tensor>, batch: StepBatch, prefills: readonly SequenceRows[]): void {
+  #prefillFeeds(
+    feeds: Record<string, Tensor>,
+    batch: StepBatch,
+    prefills: readonly SequenceRows[],
+    firstRow: number,
+  ): void {
     const { blockSize } = this;
     let tileCount = 0;
-    for (const window of this.windows) {
+    for (const window of this.#windows) {
       const tiles: number[] = [];
       const tilePages: number[] = [];
-      let chunk = 0;
+      let chunk = firstRow;
       for (const s of prefills) {
         // Tiles end at multiples of TILE_ROWS of the sequence, wherever its chunks begin.
         for (let begin = 0; begin < s.count; ) {
@@ -166,9 +189,9 @@ export class StepInputBuilder {
               tilePages.push(this.#page(batch, s.sequence, i * blockSize));
             }
           }
-          const firstRow = chunk + Math.max(0, firstSeen - s.past);
+          const seenRow = chunk + Math.max(0, firstSeen - s.past);
           const skip = past > 0 ? firstSeen - firstPage * blockSize : 0;
-          tiles.push(chunk + begin, chunk + end, firstRow, past, pagesBegin, tilePages.length, skip);
+          tiles.push(chunk + begin, chunk + end, seenRow, past, pagesBegin, tilePages.length, skip);
           begin = end;
         }
         chunk += s.count;
@@ -176,7 +199,7 @@ export class StepInputBuilder {
       tileCount = tiles.length / TILE_FIELDS.length;
       const W = windowInputs(window);
       feeds[W.tiles] = int64(BigInt64Array.from(tiles, BigInt), [tileCount, TILE_FIELDS.length]);
-      feeds[W.tilePages] = int64(BigInt64Array.from(tilePages, BigInt), [tilePages.length]);
+      feeds[W.tilePages] = int32(Int32Array.from(tilePages), [tilePages.length]);
     }
     feeds[ATTENTION_INPUTS.hasPrefills] = bool(prefills.length > 0);
     feeds[ATTENTION_INPUTS.tileCount] = int64([BigInt(tileCount)], []);
@@ -192,6 +215,10 @@ function describe(batch: StepBatch): SequenceRows[] {
 
 function int64(values: BigInt64Array | bigint[], shape: readonly number[]): Tensor {
   return new Tensor('int64', values instanceof BigInt64Array ? values : BigInt64Array.from(values), shape);
+}
+
+function int32(values: Int32Array, shape: readonly number[]): Tensor {
+  return new Tensor('int32', values, shape);
 }
 
 function bool(value: boolean): Tensor {
