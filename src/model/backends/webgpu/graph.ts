@@ -4,17 +4,14 @@ import type { Checkpoint } from '../../formats/checkpoint.js';
 import type { GraphBuilder } from '../../graph/builder.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
-import { webgpuLowering } from './lowering.js';
+import { type LoweringOptions, webgpuLowering } from './lowering.js';
 import { cacheNames, INPUTS, LOGITS } from './names.js';
 import { storeWeights } from './weights.js';
+import { declareWindowInputs } from './windows.js';
 
-export interface WebGpuGraphOptions {
+/** Without `logitRows` a graph has the inputs of an onnxruntime-genai export. */
+export interface WebGpuGraphOptions extends LoweringOptions {
   readonly precision: WebGpuPrecision;
-  /**
-   * Whether the graph asks which rows' logits are wanted. Without, it has the inputs of an onnxruntime-genai export and
-   * gives the logits of all rows.
-   */
-  readonly logitRows: boolean;
 }
 
 export type WebGpuPrecision = Exclude<Precision, 'fp32'>;
@@ -37,9 +34,10 @@ export async function buildWebGpuGraph(
     for (const name of cacheNames(layer).past) g.input(name, 'float16', cacheShape);
   });
   if (options.logitRows) g.input(INPUTS.logitRows, 'int32', ['num_logits']);
+  if (options.windows === 'repacked') declareWindowInputs(g, architecture);
 
   const weights = await storeWeights(g, checkpoint, store, options.precision, progress);
-  const logits = buildDecoder(g, architecture, webgpuLowering(architecture, weights, options.logitRows));
+  const logits = buildDecoder(g, architecture, webgpuLowering(architecture, weights, options));
   g.nodes('Cast', [logits], [LOGITS], { to: 1, name: 'logits_f32' });
 
   g.output(LOGITS, 'float32', [options.logitRows ? 'num_logits' : 'num_tokens', architecture.vocabSize]);

@@ -1,14 +1,21 @@
 /** The decoder for WebGPU: fp16 rows [T, width], PagedAttention over a cache that never leaves the device. */
-import type { Architecture } from '../../architecture.js';
+import type { Architecture, LayerSpec, ParameterName } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
 import type { Lowering } from '../../graph/decoder.js';
 import { cacheNames, INPUTS } from './names.js';
 import type { RopeTables, StoredWeights } from './weights.js';
+import { repackedAttention } from './windows.js';
 
 const MICROSOFT = 'com.microsoft';
 
-/** `logitRows`: whether the graph has an input that says which rows' logits are wanted; else it gives all. */
-export function webgpuLowering(architecture: Architecture, weights: StoredWeights, logitRows: boolean): Lowering {
+export interface LoweringOptions {
+  /** Whether the graph has an input that says which rows' logits are wanted; else it gives those of all rows. */
+  readonly logitRows: boolean;
+  /** How sliding windows are computed: by the provider's own kernels, or see `windows.ts`. */
+  readonly windows: 'provider' | 'repacked';
+}
+
+export function webgpuLowering(architecture: Architecture, weights: StoredWeights, options: LoweringOptions): Lowering {
   return {
     embed(g) {
       const rows = weights.embed(g, INPUTS.tokens);
@@ -16,19 +23,37 @@ export function webgpuLowering(architecture: Architecture, weights: StoredWeight
       return g.node('Mul', [rows, g.float16Scalar(architecture.embeddingScale)], { name: 'embedding_scaled' });
     },
     linear: (g, layer, input) => weights.linear(g, layer, input),
-    attention: (g, layer, qkv) => attention(g, architecture, layer, qkv, weights),
+    attention: (g, layer, qkv) => attention(g, architecture, layer, qkv, weights, options),
     normWeight: (_, name) => weights.value(name),
     logitRows: (g, rows) =>
-      logitRows ? g.node('Gather', [rows, INPUTS.logitRows], { axis: 0, name: 'logit_rows_of' }) : rows,
+      options.logitRows ? g.node('Gather', [rows, INPUTS.logitRows], { axis: 0, name: 'logit_rows_of' }) : rows,
   };
 }
 
 /** Packed rows [T, (heads + 2 KV heads) * head size] in, [T, heads * head size] out; writes the step's keys and values. */
-function attention(g: GraphBuilder, architecture: Architecture, layer: number, qkv: Value, weights: StoredWeights) {
+function attention(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  qkv: Value,
+  weights: StoredWeights,
+  options: LoweringOptions,
+): Value {
   const { numHeads, numKvHeads } = architecture;
-  const spec = architecture.layers[layer];
-  const rope = weights.ropes[spec?.rope ?? 0] as RopeTables;
-  const rows = architecture.qkNorm ? normedHeads(g, architecture, layer, qkv, weights) : [qkv, '', ''];
+  const spec = architecture.layers[layer] as LayerSpec;
+  const rope = weights.ropes[spec.rope] as RopeTables;
+  const repacked = spec.slidingWindow !== undefined && options.windows === 'repacked';
+  let rows = [qkv, '', ''];
+  if (architecture.qkNorm || repacked) {
+    const [q, k, v] = splitHeads(g, architecture, layer, qkv);
+    const norm = (x: Value, name: 'qNorm' | 'kNorm') =>
+      architecture.qkNorm ? normHeads(g, architecture, x, `layers.${layer}.${name}`, weights) : x;
+    rows = [norm(q, 'qNorm'), norm(k, 'kNorm'), v];
+  }
+  if (repacked) {
+    const [q, k, v] = rows as [Value, Value, Value];
+    return repackedAttention(g, architecture, layer, spec.slidingWindow as number, { q, k, v }, rope);
+  }
   const { past, present } = cacheNames(layer);
   const [output] = g.nodes(
     'PagedAttention',
@@ -53,37 +78,33 @@ function attention(g: GraphBuilder, architecture: Architecture, layer: number, q
       scale: new Float(architecture.attentionScale),
       do_rotary: 1,
       rotary_interleaved: 0,
-      local_window_size: spec?.slidingWindow ?? -1,
+      local_window_size: spec.slidingWindow ?? -1,
     },
   );
   return output as Value;
 }
 
-/** Splits packed rows into q, k and v and normalizes each head of q and k. */
-function normedHeads(
+function splitHeads(g: GraphBuilder, architecture: Architecture, layer: number, qkv: Value): [Value, Value, Value] {
+  const { numHeads, numKvHeads, headSize } = architecture;
+  const widths = [numHeads, numKvHeads, numKvHeads].map((heads) => heads * headSize);
+  const name = `layers.${layer}.split_qkv`;
+  return g.nodes('Split', [qkv, g.int64(widths)], 3, { name, axis: -1 }) as [Value, Value, Value];
+}
+
+/** RMSNorm of each head of rows [T, heads * head size]. */
+function normHeads(
   g: GraphBuilder,
   architecture: Architecture,
-  layer: number,
-  qkv: Value,
+  rows: Value,
+  name: ParameterName,
   weights: StoredWeights,
-): Value[] {
-  const { numHeads, numKvHeads, headSize } = architecture;
-  return g.scope(`layers.${layer}`, () => {
-    const widths = [numHeads, numKvHeads, numKvHeads].map((heads) => heads * headSize);
-    const [q, k, v] = g.nodes('Split', [qkv, g.int64(widths)], 3, { name: 'split_qkv', axis: -1 }) as [
-      Value,
-      Value,
-      Value,
-    ];
-    const norm = (x: Value, name: 'qNorm' | 'kNorm', heads: number) => {
-      const byHead = g.node('Reshape', [x, g.int64([-1, headSize])], { name: `${name}_heads` });
-      const normed = g.node('SimplifiedLayerNormalization', [byHead, weights.value(`layers.${layer}.${name}`)], {
-        name,
-        axis: -1,
-        epsilon: new Float(architecture.normEpsilon),
-      });
-      return g.node('Reshape', [normed, g.int64([-1, heads * headSize])], { name: `${name}_rows` });
-    };
-    return [norm(q, 'qNorm', numHeads), norm(k, 'kNorm', numKvHeads), v];
+): Value {
+  const byHead = g.node('Reshape', [rows, g.int64([-1, architecture.headSize])], { name: `${name}.heads` });
+  const normed = g.node('SimplifiedLayerNormalization', [byHead, weights.value(name)], {
+    name,
+    axis: -1,
+    epsilon: new Float(architecture.normEpsilon),
   });
+  const width = name.endsWith('qNorm') ? architecture.numHeads : architecture.numKvHeads;
+  return g.node('Reshape', [normed, g.int64([-1, width * architecture.headSize])], { name: `${name}.rows` });
 }

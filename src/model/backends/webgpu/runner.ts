@@ -6,6 +6,7 @@ import { type CacheShape, DeviceCache } from './cache.js';
 import { INPUTS, LOGITS } from './names.js';
 import { webgpuSessionOptions } from './session.js';
 import { buildStepInputs, type EntryRules } from './step-inputs.js';
+import { windowFeeds } from './windows.js';
 
 export interface WebGpuRunnerOptions {
   /** Path of the ONNX model. */
@@ -19,6 +20,8 @@ export interface WebGpuRunnerOptions {
    * queries are wrong.
    */
   readonly maxRowsPerEntry: number;
+  /** Sizes of the sliding windows that the graph repacks; see `windows.ts`. */
+  readonly repackedWindows?: readonly number[];
   /** Whether the graph gives the logits of only the last row of each sequence of its batch. */
   readonly prunedLogits?: boolean;
 }
@@ -28,6 +31,7 @@ export class WebGpuRunner implements ModelRunner {
   readonly description: string;
   readonly vocabSize: number;
   readonly #takesLogitRows: boolean;
+  readonly #windows: readonly number[];
   readonly #presentNames: readonly string[];
   readonly #rules: EntryRules;
 
@@ -39,6 +43,7 @@ export class WebGpuRunner implements ModelRunner {
     this.description = options.description;
     this.vocabSize = options.vocabSize;
     this.#takesLogitRows = session.inputNames.includes(INPUTS.logitRows);
+    this.#windows = options.repackedWindows ?? [];
     this.#presentNames = Object.keys(cache.present);
     this.#rules = { maxRows: options.maxRowsPerEntry, endAtLogits: options.prunedLogits ?? false };
   }
@@ -67,6 +72,7 @@ export class WebGpuRunner implements ModelRunner {
 
   async run(batch: StepBatch): Promise<StepLogits> {
     const { feeds, entryOfLogits } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
+    if (this.#windows.length > 0) Object.assign(feeds, windowFeeds(batch, this.blockSize, this.#windows));
     const fetches: Record<string, OnnxValue | null> = { ...this.cache.present, [LOGITS]: null };
     const outputs = await this.session.run({ ...feeds, ...this.cache.past }, fetches);
     // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.

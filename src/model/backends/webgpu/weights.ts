@@ -15,6 +15,7 @@ import type { WebGpuPrecision } from './graph.js';
 
 /** fp16 [positions, dimensions / 2] each. */
 export interface RopeTables {
+  readonly dimensions: number;
   readonly cos: Value;
   readonly sin: Value;
 }
@@ -198,7 +199,7 @@ async function storeRopes(g: GraphBuilder, architecture: Architecture, store: We
     const shape = [positions, rope.dimensions / 2];
     const put = async (name: string, data: Float32Array) =>
       g.weight(`rope.${i}.${name}`, 'float16', shape, await store.write(bytesOf(toFloat16(data))));
-    tables.push({ cos: await put('cos', cos), sin: await put('sin', sin) });
+    tables.push({ dimensions: rope.dimensions, cos: await put('cos', cos), sin: await put('sin', sin) });
   }
   return tables;
 }
