@@ -87,7 +87,7 @@ function expectAgreement(name: string, measured: readonly number[], noted: reado
     );
   }
   const errors = statistics(measured.map((value, index) => Math.abs(value - noted[index]!)))!;
-  expect(errors.p50, `${name}: median error of a sample`).toBeLessThan(1);
+  expect(errors.p50, `${name}: median error of a sample`).toBeLessThan(TOLERANCE_MS);
 }
 
 const gaps = (times: readonly number[]): number[] => times.slice(1).map((time, index) => time - times[index]!);
