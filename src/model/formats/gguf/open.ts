@@ -1,4 +1,4 @@
-/** Opens a GGUF file. Values are parsed by @huggingface/gguf, after `scan.ts` has proved that the header is whole. */
+/** Opens a GGUF file. */
 
 import { basename } from 'node:path';
 import { LoadError } from '../../../errors.js';
@@ -13,16 +13,18 @@ import type { StoredTensor } from '../tensor.js';
 import { tensorCheckpoint } from '../tensor-checkpoint.js';
 import { ggufArchitecture, ggufFamily } from './architecture.js';
 import { ggufEndTokens } from './end-tokens.js';
+import { readGgufHeader } from './header.js';
 import { ggufNaming } from './naming.js';
-import { scanGgufHeader } from './scan.js';
+import { ggufTensors } from './tensors.js';
 
 const ROPE_FACTORS = 'rope_freqs.weight';
 const KNOWN_GLOBALS = new Set(['token_embd.weight', 'output_norm.weight', 'output.weight']);
 
 /** Takes over the open file. Throws LoadError for whatever is wrong with it. */
 export async function openGguf(file: BinaryFile): Promise<Checkpoint> {
-  await scanGgufHeader(file);
-  const { metadata, tensors, dataStart } = await parse(file);
+  const header = await readGgufHeader(file);
+  const metadata = new Settings(file.path, header.metadata);
+  const tensors = ggufTensors(file, header);
   const factors = await ropeFactors(tensors.get(ROPE_FACTORS));
   const architecture = ggufArchitecture(metadata, tensors, factors);
   const family = ggufFamily(metadata);
@@ -40,27 +42,11 @@ export async function openGguf(file: BinaryFile): Promise<Checkpoint> {
       tokenizer: { kind: 'gguf', metadata: metadata.values },
       endTokens: ggufEndTokens(metadata),
       generation: generationDefaults(metadata),
-      fingerprint: await fingerprint([await file.read(0, dataStart)], tensors.values()),
+      fingerprint: await fingerprint([await file.read(0, Math.min(header.dataStart, file.size))], tensors.values()),
     },
     parameters,
     [file],
   );
-}
-
-async function parse(
-  file: BinaryFile,
-): Promise<{ metadata: Settings; tensors: Map<string, StoredTensor>; dataStart: number }> {
-  const [{ gguf }, { ggufTensors }] = await Promise.all([import('@huggingface/gguf'), import('./tensors.js')]);
-  let parsed: Awaited<ReturnType<typeof gguf>>;
-  try {
-    parsed = await gguf(file.path, { allowLocalFile: true });
-  } catch (error) {
-    throw new LoadError(file.path, `damaged GGUF header (${error instanceof Error ? error.message : String(error)})`);
-  }
-  const metadata = new Settings(file.path, parsed.metadata as unknown as Record<string, unknown>);
-  const alignment = metadata.integer('general.alignment', 32);
-  const dataStart = Number(parsed.tensorDataOffset);
-  return { metadata, tensors: ggufTensors(file, parsed.tensorInfos, dataStart, alignment), dataStart };
 }
 
 async function ropeFactors(tensor: StoredTensor | undefined): Promise<Float32Array | undefined> {
