@@ -129,7 +129,7 @@ describe('the budget', () => {
   });
 
   test.each([1, 2, 3, 5, 8])('%i tokens: every running sequence gets its turn, decodes and prefills', (budget) => {
-    const { add, step } = setUp({ maxNumBatchedTokens: budget, numBlocks: 600 });
+    const { add, step } = setUp({ maxNumBatchedTokens: budget, blockSize: 1, numBlocks: 9000 });
     const decodes = Array.from({ length: 6 }, () => add(1, 900));
     while (decodes.some(({ generated }) => generated === 0)) step();
     const prefill = add(300, 5);
