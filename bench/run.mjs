@@ -1,0 +1,20 @@
+/**
+ * Runs a benchmark written in TypeScript: `node bench/run.mjs scheduler`. It is bundled first, since Node does not run
+ * TypeScript and a loader would slow down what is measured.
+ */
+import { fileURLToPath } from 'node:url';
+import { build } from 'vite';
+
+const [name] = process.argv.splice(2, 1);
+if (name === undefined) {
+  console.error('usage: node bench/run.mjs NAME [options], for bench/NAME.ts');
+  process.exit(2);
+}
+const root = fileURLToPath(new URL('..', import.meta.url));
+await build({
+  root,
+  configFile: false,
+  logLevel: 'error',
+  build: { ssr: `bench/${name}.ts`, target: 'node20', minify: false, outDir: `node_modules/.cache/bench/${name}` },
+});
+await import(`../node_modules/.cache/bench/${name}/${name}.js`);
