@@ -1,8 +1,8 @@
 /** The HTTP application: middleware, routes and the one place where errors become answers. Needs no socket. */
 import { Hono } from 'hono';
-import { cors } from 'hono/cors';
 import { endRequest } from './answer.js';
 import type { AppDeps, AppEnv } from './context.js';
+import { cors } from './cors.js';
 import { ApiError, clip, toApiError } from './errors.js';
 import { isRequestId, newRequestId, setRequestId } from './request-id.js';
 import { chatRoutes } from './routes/chat.js';
@@ -32,14 +32,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     endRequest(record, deps);
   });
 
-  app.use(
-    cors({
-      origin: '*',
-      allowMethods: ['GET', 'HEAD', 'POST'],
-      exposeHeaders: ['X-Request-Id', 'Retry-After'],
-      maxAge: 86400,
-    }),
-  );
+  app.use(cors());
 
   const routes = [infoRoutes(deps), modelRoutes(deps), completionRoutes(deps), chatRoutes(deps)];
   for (const route of routes) app.route('/', route);

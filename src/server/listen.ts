@@ -33,12 +33,18 @@ const keepAliveTimeout = 75_000;
 /** Time for streams to get their last event out after the engine has gone. */
 const lastWords = 500;
 
-/** Starts listening. Throws UserError when the address cannot be had. */
-export async function startServer(deps: Omit<AppDeps, 'lifecycle'>, options: ListenOptions): Promise<RunningServer> {
+/**
+ * Takes the port, then calls `makeDeps` and starts to answer, so that nothing heavy is begun for a port that cannot be
+ * had: that throws UserError.
+ */
+export async function startServer(
+  makeDeps: () => Omit<AppDeps, 'lifecycle'>,
+  options: ListenOptions,
+): Promise<RunningServer> {
   const lifecycle = { draining: false };
-  const app = createApp({ ...deps, lifecycle });
+  let fetch!: FetchCallback;
   const server = createAdaptorServer({
-    fetch: app.fetch,
+    fetch: (request, env) => fetch(request, env),
     serverOptions: { keepAliveTimeout, headersTimeout: 60_000, requestTimeout: 300_000 },
   }) as Server;
   // Every response of a pipelining client watches its socket.
@@ -50,6 +56,8 @@ export async function startServer(deps: Omit<AppDeps, 'lifecycle'>, options: Lis
     });
   });
   await listen(server, options);
+  const deps = makeDeps();
+  fetch = createApp({ ...deps, lifecycle }).fetch as FetchCallback;
 
   const { port } = server.address() as AddressInfo;
   const stopper = new Stopper(server, deps, lifecycle);
@@ -60,6 +68,8 @@ export async function startServer(deps: Omit<AppDeps, 'lifecycle'>, options: Lis
     kill: () => stopper.kill(),
   };
 }
+
+type FetchCallback = Parameters<typeof createAdaptorServer>[0]['fetch'];
 
 function listen(server: Server, { host, port }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -4,12 +4,10 @@
  */
 import { type Logger, pino } from 'pino';
 import { PinoPretty } from 'pino-pretty';
+import type { LogLevel } from './levels.js';
 import type { RequestRecord } from './request-record.js';
 
 export type { Logger } from 'pino';
-
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
-export type LogLevel = (typeof logLevels)[number];
 
 /** Logs to standard error's file descriptor or any other stream; `pretty` is for people. */
 export function createLogger(options: {

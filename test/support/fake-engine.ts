@@ -48,6 +48,7 @@ export class FakeEngine implements EngineClient {
   aborted = 0;
   steps = 0;
   closed = 0;
+  private readonly closing = new AbortController();
 
   constructor(private readonly options: FakeEngineOptions = {}) {
     this.info = {
@@ -73,7 +74,11 @@ export class FakeEngine implements EngineClient {
     try {
       const choices = Array.from({ length: request.choices }, (_, choice) => new Replay(request, choice, this.options));
       for (let step = 0; !done; step++) {
-        if (await stopped(this.options.beforeStep?.(step, request), signal)) return;
+        const stops = signal ? AbortSignal.any([signal, this.closing.signal]) : this.closing.signal;
+        if (await stopped(this.options.beforeStep?.(step, request), stops)) {
+          if (signal?.aborted) return;
+          throw new EngineError('closed', 'The engine is closing.');
+        }
         this.steps++;
         const { failAt } = this.options;
         if (failAt?.step === step) {
@@ -95,14 +100,14 @@ export class FakeEngine implements EngineClient {
   close(): Promise<void> {
     this.closed++;
     this.state = 'closed';
+    this.closing.abort();
     return Promise.resolve();
   }
 }
 
 /** Waits for a step's turn; true when the signal came first. */
-async function stopped(turn: Promise<void> | void, signal: AbortSignal | undefined): Promise<boolean> {
-  if (signal === undefined) await turn;
-  else if (!signal.aborted) {
+async function stopped(turn: Promise<void> | void, signal: AbortSignal): Promise<boolean> {
+  if (!signal.aborted) {
     let abort = () => {};
     const aborted = new Promise<void>((resolve) => {
       abort = resolve;
@@ -111,7 +116,7 @@ async function stopped(turn: Promise<void> | void, signal: AbortSignal | undefin
     await Promise.race([turn, aborted]);
     signal.removeEventListener('abort', abort);
   }
-  return signal?.aborted ?? false;
+  return signal.aborted;
 }
 
 class Replay {

@@ -11,7 +11,9 @@ import {
   type TextModel,
 } from '../../src/text/text-model.js';
 
-const words = [' one', ' two', ' three', ' four', 'one', 'Hello', ' world', 'halb🎉', ' a b', 'xy'];
+/** A token of 6,000 characters, for answers that fill buffers. */
+export const longWord = 'lorem '.repeat(1000);
+const words = [longWord, ' one', ' two', ' three', ' four', 'one', 'Hello', ' world', 'halb🎉', ' a b', 'xy'];
 const specials = ['<s>', '<|end|>', '<|turn|>'];
 const firstWord = 256;
 const firstSpecial = firstWord + words.length;

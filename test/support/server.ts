@@ -75,7 +75,7 @@ export interface TestServer extends TestParts {
 /** The same on a port of the loopback interface. Stop it at the end of the test. */
 export async function testServer(setup: TestSetup = {}): Promise<TestServer> {
   const parts = testParts(setup);
-  return { ...parts, server: await startServer(parts.deps, { host: '127.0.0.1', port: 0 }) };
+  return { ...parts, server: await startServer(() => parts.deps, { host: '127.0.0.1', port: 0 }) };
 }
 
 /** The data of every event of a stream, which must be framed exactly: "data: ", one line, an empty line. */
@@ -101,11 +101,11 @@ export async function streamed(response: Response): Promise<Json[]> {
   return data.slice(0, -1).map((json) => JSON.parse(json) as Json);
 }
 
-/** Waits until a condition holds; fails after two seconds. */
+/** Waits until a condition holds; fails after ten seconds. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
   const start = performance.now();
   while (!condition()) {
-    if (performance.now() - start > 2000) throw new Error(`waited in vain until ${what}`);
+    if (performance.now() - start > 10_000) throw new Error(`waited in vain until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

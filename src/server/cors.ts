@@ -1,0 +1,25 @@
+/**
+ * Lets pages of any origin call the server. Hono's own middleware sets headers on a response object made in advance,
+ * which then hides from the adapter that a stream has answered already; this sets them ahead of any response, so that
+ * streams, errors and refusals all carry them.
+ */
+import type { MiddlewareHandler } from 'hono';
+import type { AppEnv } from './context.js';
+
+const exposed = 'X-Request-Id, Retry-After';
+const methods = 'GET, HEAD, POST, OPTIONS';
+const maxAge = '86400';
+
+export function cors(): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    c.header('Access-Control-Allow-Origin', '*');
+    c.header('Access-Control-Expose-Headers', exposed);
+    if (c.req.method !== 'OPTIONS') return next();
+    c.header('Access-Control-Allow-Methods', methods);
+    // A wildcard would not cover Authorization.
+    c.header('Access-Control-Allow-Headers', c.req.header('Access-Control-Request-Headers') ?? 'Authorization, *');
+    c.header('Access-Control-Max-Age', maxAge);
+    c.header('Vary', 'Access-Control-Request-Headers');
+    return c.body(null, 204);
+  };
+}
