@@ -77,9 +77,24 @@ export function compilePreTokenizer(json: unknown): PreTokenizer {
 function sequence(steps: readonly unknown[]): PreTokenizer {
   if (steps.slice(0, -1).some(isByteLevel))
     throw new UserError('tokenizer: a ByteLevel pre-tokenizer must be the last one');
-  const compiled = steps.map(compilePreTokenizer);
-  return (text, first) =>
-    compiled.reduce<string[]>((pieces, split) => pieces.flatMap((piece, i) => split(piece, first && i === 0)), [text]);
+  const compiled = steps.filter((json) => !changesNothing(json)).map(compilePreTokenizer);
+  return (text, first) => {
+    let pieces = [text];
+    for (const split of compiled) {
+      const cut: string[] = [];
+      pieces.forEach((piece, i) => {
+        for (const part of split(piece, first && i === 0)) cut.push(part);
+      });
+      pieces = cut;
+    }
+    return pieces;
+  };
+}
+
+function changesNothing(json: unknown): boolean {
+  if (typeOf(json) !== 'ByteLevel') return false;
+  const config = parse(json, 'ByteLevel');
+  return !config.use_regex && !config.add_prefix_space;
 }
 
 function splitter(pattern: unknown, how: SplitBehavior, invert = false): PreTokenizer {

@@ -10,8 +10,29 @@ interface Span {
 
 /** Pieces of the text, none empty. `invert` takes what lies between the matches for the matches. */
 export function splitByPattern(text: string, pattern: RegExp, behavior: SplitBehavior, invert: boolean): string[] {
+  if (behavior === 'Isolated') return isolate(text, pattern);
   const spans = merge(findSpans(text, pattern, invert), behavior);
   return spans.map(({ start, end }) => text.slice(start, end));
+}
+
+/** The common case. The pattern is global; exec() on it spares the copy that matchAll() makes. */
+function isolate(text: string, pattern: RegExp): string[] {
+  const pieces: string[] = [];
+  let done = 0;
+  pattern.lastIndex = 0;
+  while (done < text.length) {
+    const match = pattern.exec(text);
+    if (match === null) break;
+    if (match[0].length === 0) {
+      pattern.lastIndex++;
+      continue;
+    }
+    if (match.index > done) pieces.push(text.slice(done, match.index));
+    pieces.push(match[0]);
+    done = pattern.lastIndex;
+  }
+  if (done < text.length) pieces.push(text.slice(done));
+  return pieces;
 }
 
 function findSpans(text: string, pattern: RegExp, invert: boolean): Span[] {
@@ -27,10 +48,8 @@ function findSpans(text: string, pattern: RegExp, invert: boolean): Span[] {
   return spans;
 }
 
-function merge(spans: Span[], behavior: SplitBehavior): Span[] {
+function merge(spans: Span[], behavior: Exclude<SplitBehavior, 'Isolated'>): Span[] {
   switch (behavior) {
-    case 'Isolated':
-      return spans;
     case 'Removed':
       return spans.filter((span) => !span.match);
     case 'MergedWithPrevious':
