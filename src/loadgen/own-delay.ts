@@ -41,16 +41,23 @@ export class OwnDelayMonitor {
   }
 }
 
-const LATE_MS = 10;
+const LATE_SEND_MS = 10;
+const LATE_LOOP_MS = 5;
+/** Of the latency between tokens: a delay below this share of it changes no figure that matters. */
+const LATE_LOOP_SHARE = 0.1;
 const BUSY_SHARE = 0.8;
 
-/** One line each for what makes the client's own delay part of the figures; none when it does not matter. */
-export function ownDelayWarnings(own: OwnDelay): string[] {
+/**
+ * One line each for what makes the client's own delay part of the figures; none when it does not matter.
+ * @param typical the median of the shortest latency measured, which the delay is held against
+ */
+export function ownDelayWarnings(own: OwnDelay, typical: Milliseconds = 0): string[] {
   const warnings: string[] = [];
-  if ((own.send?.p99 ?? 0) > LATE_MS) {
-    warnings.push(`requests left up to ${own.send!.p99.toFixed(1)} ms late (p99): the load was not the one asked for`);
+  const send = own.send?.p99 ?? 0;
+  if (send > LATE_SEND_MS) {
+    warnings.push(`requests left up to ${send.toFixed(1)} ms late (p99): the load was not the one asked for`);
   }
-  if (own.loop.p99 > LATE_MS) {
+  if (own.loop.p99 > LATE_LOOP_MS && own.loop.p99 > LATE_LOOP_SHARE * typical) {
     warnings.push(`this client was up to ${own.loop.p99.toFixed(1)} ms late (p99): latencies include its own delay`);
   }
   if (own.utilization > BUSY_SHARE) {

@@ -57,6 +57,12 @@ export function summarize(records: readonly RequestRecord[], own: OwnDelay, slo?
   const outputTokens = sum(answers, (answer) => answer.outputTokens);
   const promptTokens = sum(answers, (answer) => answer.promptTokens ?? 0);
   const samples = latencySamples(answers);
+  const latencies = {
+    ttft: statistics(samples.ttft),
+    tpot: statistics(samples.tpot),
+    itl: statistics(samples.itl),
+    e2e: statistics(samples.e2e),
+  };
   return {
     completed: answers.length,
     failed: counted.length - answers.length,
@@ -69,15 +75,10 @@ export function summarize(records: readonly RequestRecord[], own: OwnDelay, slo?
     outputTokens,
     promptTokens,
     cachedTokens: sum(answers, (answer) => answer.cachedTokens ?? 0),
-    latencies: {
-      ttft: statistics(samples.ttft),
-      tpot: statistics(samples.tpot),
-      itl: statistics(samples.itl),
-      e2e: statistics(samples.e2e),
-    },
+    latencies,
     goodput: slo === undefined ? undefined : goodput(slo, answers, counted.length, perSecond),
     own,
-    warnings: [...ownDelayWarnings(own), ...countingWarnings(answers)],
+    warnings: [...ownDelayWarnings(own, latencies.itl?.p50 ?? latencies.ttft?.p50), ...countingWarnings(answers)],
   };
 }
 

@@ -46,9 +46,7 @@ export async function discoverModel(target: Target): Promise<string> {
     body = await response.json();
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    throw new UserError(
-      `${url}: ${describe(cause)}; is the server up? Name the model with --model to skip this question`,
-    );
+    throw new UserError(`${url}: ${describe(cause)}; is the server up? With --model, it is not asked for its models`);
   }
   const models = isObject(body) && Array.isArray(body['data']) ? body['data'] : [];
   const first: unknown = models[0];

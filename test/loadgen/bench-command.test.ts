@@ -35,12 +35,19 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   vi.restoreAllMocks();
-  process.exitCode = 0;
   await mock?.close();
   await rm(folder, { recursive: true });
 });
 
-const bench = (...args: string[]) => benchCommand().exitOverride().parseAsync(args, { from: 'user' });
+/** The exit code. */
+async function bench(...args: string[]): Promise<number | undefined> {
+  let code: number | undefined;
+  const command = benchCommand((given) => {
+    code = given;
+  });
+  await command.exitOverride().parseAsync(args, { from: 'user' });
+  return code;
+}
 
 describe('sluice bench', () => {
   it('runs every load after a warm-up, prints its figures, and writes both files', async () => {
@@ -89,16 +96,14 @@ describe('sluice bench', () => {
       '--output-tokens',
       '2',
     ];
-    await bench(...common);
+    expect(await bench(...common)).toBe(0);
     expect(output).toMatch(/6 requests, 2 failed/);
     expect(output).toMatch(/error: 2 x connection/);
-    expect(process.exitCode ?? 0).toBe(0);
     await mock.close();
 
     mock = await startMock(() => 'drop');
-    await bench('--base-url', mock.url, ...common.slice(2));
+    expect(await bench('--base-url', mock.url, ...common.slice(2))).toBe(1);
     expect(output).toMatch(/0 requests, 8 failed/);
-    expect(process.exitCode).toBe(1);
   });
 
   it('stops before the load when no warm-up request succeeds', async () => {
@@ -130,6 +135,8 @@ describe('sluice bench', () => {
     [['--base-url', 'http://127.0.0.1:1', '--token-ids', '9-3'], /not a range of token ids/],
     [['--base-url', 'http://127.0.0.1:1', '--extra-body', '[1]'], /--extra-body is not a JSON object/],
     [['--base-url', 'http://127.0.0.1:1', '--request-rate', 'inf', '--duration', '3s'], /needs --num-requests/],
+    [['--base-url', 'http://127.0.0.1:2', '--', '--threads', '1'], /"--threads 1" is for a server to start/],
+    [['--base-url', 'http://127.0.0.1:2', '--endpoint', 'embeddings'], /Allowed choices are completions, chat/],
     [['--base-url', 'http://127.0.0.1:2'], /\/v1\/models: .*ECONNREFUSED.*is the server up/],
   ])('says what is wrong with %j', async (args, message) => {
     await expect(bench(...args)).rejects.toThrow(message);

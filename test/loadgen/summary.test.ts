@@ -104,6 +104,14 @@ describe('a summary', () => {
     expect(summary.warnings).toEqual([]);
   });
 
+  it('warns of a late event loop only where it is a good part of the time between tokens', () => {
+    const late: OwnDelay = { ...idle, loop: { mean: 1, p99: 15, max: 20 } };
+    const tokensEvery = (gap: number) =>
+      record({ answer: answer({ chunkTimes: [100, 100 + gap, 100 + 2 * gap], chunkSizes: [1, 1, 1] }) });
+    expect(summarize([tokensEvery(100)], late).warnings).toEqual([expect.stringMatching(/15.0 ms late/)]);
+    expect(summarize([tokensEvery(200)], late).warnings).toEqual([]);
+  });
+
   it('warns when tokens could not be counted', () => {
     const bundled = answer({ chunkTokens: 'assumed', outputTokens: 12, chunkSizes: [1, 1, 1] });
     expect(summarize([record({ answer: bundled })], idle).warnings).toEqual([

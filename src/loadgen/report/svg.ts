@@ -89,8 +89,8 @@ export function drawPlot(frame: Frame, x: Scale, y: Scale | undefined, marks: st
 <text class="title" x="${area.left}" y="17">${escapeHtml(frame.title)}</text>
 <text class="label" x="${area.right}" y="17" text-anchor="end">${escapeHtml(frame.yLabel)}</text>
 ${grid.join('')}
-<path class="axis" d="M${area.left} ${area.bottom}H${area.right}"/>
 ${marks}
+<path class="axis" d="M${area.left} ${area.bottom}H${area.right}"/>
 <text class="label" x="${middle}" y="${frame.height - 8}" text-anchor="middle">${escapeHtml(frame.xLabel)}</text>
 </svg>`;
 }
