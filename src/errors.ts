@@ -3,7 +3,7 @@
  * The command line prints it as one line, without a stack.
  */
 export class UserError extends Error {
-  override readonly name = 'UserError';
+  override readonly name: string = 'UserError';
 }
 
 /** A checkpoint that cannot be loaded; the message names the file and the fault. */

@@ -2,7 +2,7 @@
  * The engine's heartbeat: read the inbox, schedule, run the model once, sample, publish, repeat; park while there is
  * nothing to do. It knows its model only as a ModelRunner and its client only as a port.
  */
-import type { ModelRunner, StepLogits } from '../model/runner.js';
+import { type ModelRunner, RunnerLostError, type StepLogits } from '../model/runner.js';
 import { BatchBuilder } from './batch.js';
 import { Choice, refusedOutputs } from './choice.js';
 import { now as sharedClock } from './clock.js';
@@ -117,6 +117,8 @@ export class EngineLoop {
       modelTime: computed - scheduled,
       sampleTime: this.#clock() - computed,
     });
+    // Nothing can be computed any more, for any request: whoever runs the loop ends them all.
+    if (failure instanceof RunnerLostError) throw failure;
   }
 
   #completeStep(plan: Plan, logits: StepLogits): void {

@@ -175,6 +175,8 @@ export interface EngineConfig {
   readonly maxModelLen: number | undefined;
   /** Bytes of the paged cache. */
   readonly kvCacheMemory: number;
+  /** Share of the free GPU memory for weights and cache together, 0 to 1; takes the place of `kvCacheMemory` there. */
+  readonly gpuMemoryUtilization?: number | undefined;
   /** Tokens a block holds. */
   readonly blockSize: number;
 }

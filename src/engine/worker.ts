@@ -32,13 +32,13 @@ async function main(messagePort: MessagePort, config: EngineConfig): Promise<voi
 }
 
 async function serve(port: ThreadPort, config: EngineConfig, model: LoadedModel): Promise<void> {
-  const { runner, precision, maxModelLen } = model;
+  const { runner, precision, description, maxModelLen } = model;
   const loop = new EngineLoop(runner, port, { ...config, maxModelLen });
   port.send({
     kind: 'ready',
     info: {
       device: runner.device,
-      deviceDescription: runner.description,
+      deviceDescription: description,
       precision,
       vocabSize: runner.vocabSize,
       maxModelLen,

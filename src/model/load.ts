@@ -1,12 +1,16 @@
-/** From an engine configuration to a model that can run: opens the checkpoint, prepares it for a device, loads it. */
+/** From an engine configuration to a model that can run: opens the checkpoint, chooses a device, loads it there. */
 import type { EngineConfig, Precision } from '../engine/protocol.js';
 import { loadCpuModel } from './backends/cpu/load.js';
+import { loadWebGpuModel } from './backends/webgpu/load.js';
+import { chooseDevice } from './device.js';
 import { openCheckpoint } from './formats/open.js';
 import type { ModelRunner } from './runner.js';
 
 export interface LoadedModel {
   readonly runner: ModelRunner;
   readonly precision: Precision;
+  /** The device in one line, and why it was chosen. */
+  readonly description: string;
   /** Longest sequence it serves: the least of what was asked for, the model's context and the pool's size. */
   readonly maxModelLen: number;
 }
@@ -17,13 +21,18 @@ export async function loadModel(config: EngineConfig, progress: LoadProgress): P
   progress('open', 0);
   const checkpoint = await openCheckpoint(config.model);
   try {
-    const { runner, precision } = await loadCpuModel(checkpoint, config, progress);
+    const device = await chooseDevice(config.device, checkpoint.format);
+    const { runner, precision } =
+      device.kind === 'webgpu'
+        ? await loadWebGpuModel(checkpoint, config, device.adapter, progress)
+        : await loadCpuModel(checkpoint, config, progress);
+    const description = [runner.description, device.reason].filter((part) => part !== undefined).join('; ');
     const maxModelLen = Math.min(
       config.maxModelLen ?? Number.POSITIVE_INFINITY,
       checkpoint.architecture.maxPositions,
       runner.numBlocks * runner.blockSize,
     );
-    return { runner, precision, maxModelLen };
+    return { runner, precision, description, maxModelLen };
   } finally {
     await checkpoint.close();
   }

@@ -15,7 +15,8 @@ import { WeightStore } from './graph/weight-store.js';
 const LAYOUT_VERSION = 2;
 
 const GRAPH_FILE = 'model.onnx';
-const WEIGHTS_FILE = 'weights.bin';
+/** Name of the weights' file beside the graph. */
+export const WEIGHTS_FILE = 'weights.bin';
 
 /** $SLUICE_CACHE_DIR, else the user's cache directory. */
 export function cacheDirectory(): string {

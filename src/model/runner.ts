@@ -3,6 +3,8 @@
  * step, which tokens of which sequences to compute and where their blocks lie.
  */
 
+import { UserError } from '../errors.js';
+
 /**
  * The rows of one step, ragged: the new tokens of all its sequences one after another, without padding. T rows, B
  * sequences. A sequence with one new token is a decode, one with more (or without a past) a prefill chunk; both share a
@@ -55,3 +57,6 @@ export interface ModelRunner {
   /** Releases sessions and cache. The runner must not be used afterwards. */
   dispose(): Promise<void>;
 }
+
+/** The device is gone and with it the cache: no step can succeed any more. The message is for the person who started it. */
+export class RunnerLostError extends UserError {}

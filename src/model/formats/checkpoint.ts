@@ -36,7 +36,8 @@ export interface GenerationDefaults {
 export interface Checkpoint {
   /** The path it was opened from. */
   readonly path: string;
-  readonly format: 'gguf' | 'safetensors';
+  /** `onnx`: a graph exported by other software, see `graphFile`. */
+  readonly format: 'gguf' | 'safetensors' | 'onnx';
   /** The model's name for people, from metadata or the path. */
   readonly name: string;
   readonly architecture: Architecture;
@@ -46,6 +47,8 @@ export interface Checkpoint {
   readonly generation: GenerationDefaults;
   /** Identifies the contents (path-independent): changes when any tensor, name or setting does. For cache keys. */
   readonly fingerprint: string;
+  /** Path of the graph of an `onnx` checkpoint, which is run as it is: its parameters cannot be read. */
+  readonly graphFile?: string;
 
   /** Undefined where the architecture has no such parameter. */
   info(name: ParameterName): ParameterInfo | undefined;

@@ -44,6 +44,18 @@ export function quantizeBlocks(matrix: Float32Array, bits: 4 | 8): BlockQuantize
   return { quants, scales };
 }
 
+/** The matrix that the device computes with. */
+export function dequantizeBlocks({ quants, scales }: BlockQuantized, bits: 4 | 8): Float32Array {
+  const applied = fromFloat16(scales);
+  const matrix = new Float32Array(scales.length * BLOCK_LENGTH);
+  const offset = 1 << (bits - 1);
+  for (let i = 0; i < matrix.length; i++) {
+    const q = bits === 8 ? quants[i]! : (quants[i >> 1]! >> ((i & 1) * 4)) & 0xf;
+    matrix[i] = applied[Math.floor(i / BLOCK_LENGTH)]! * (q - offset);
+  }
+  return matrix;
+}
+
 /** The element of a block that is farthest from 0, with its sign. */
 function largestMagnitude(matrix: Float32Array, start: number): number {
   let largest = 0;

@@ -3,6 +3,7 @@ import { InferenceSession, type OnnxValue, type Tensor } from 'onnxruntime-node'
 import { fromFloat16 } from '../../float16.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
 import { type CacheShape, DeviceCache } from './cache.js';
+import { LogitsNotFiniteError, stepError } from './faults.js';
 import { INPUTS, LOGITS } from './names.js';
 import { webgpuSessionOptions } from './session.js';
 import { buildStepInputs, type EntryRules } from './step-inputs.js';
@@ -74,10 +75,11 @@ export class WebGpuRunner implements ModelRunner {
     const { feeds, entryOfLogits } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
     if (this.#windows.length > 0) Object.assign(feeds, windowFeeds(batch, this.blockSize, this.#windows));
     const fetches: Record<string, OnnxValue | null> = { ...this.cache.present, [LOGITS]: null };
-    const outputs = await this.session.run({ ...feeds, ...this.cache.past }, fetches);
+    const outputs = await this.#execute({ ...feeds, ...this.cache.past }, fetches);
     // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.
     for (const name of this.#presentNames) (outputs[name] as Tensor).dispose();
     const logits = float32(outputs[LOGITS] as Tensor);
+    checkFinite(logits, this.vocabSize);
     const rows = batch.logitRows.length;
     if (rows === 0) return { vocabSize: this.vocabSize, values: new Float32Array(0) };
     if (this.#takesLogitRows) return { vocabSize: this.vocabSize, values: logits };
@@ -85,6 +87,17 @@ export class WebGpuRunner implements ModelRunner {
       vocabSize: this.vocabSize,
       values: this.#pick(logits, this.#rules.endAtLogits ? entryOfLogits : batch.logitRows),
     };
+  }
+
+  async #execute(
+    feeds: Record<string, Tensor>,
+    fetches: Record<string, OnnxValue | null>,
+  ): Promise<InferenceSession.OnnxValueMapType> {
+    try {
+      return await this.session.run(feeds, fetches);
+    } catch (error) {
+      throw stepError(error, this.description);
+    }
   }
 
   copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {
@@ -103,6 +116,13 @@ export class WebGpuRunner implements ModelRunner {
       picked.set(logits.subarray(start, start + this.vocabSize), i * this.vocabSize);
     }
     return picked;
+  }
+}
+
+/** An overflow makes a whole row not finite, since norms and products spread it: one element of each tells. */
+function checkFinite(logits: Float32Array, vocabSize: number): void {
+  for (let row = 0; row < logits.length; row += vocabSize) {
+    if (!Number.isFinite(logits[row])) throw new LogitsNotFiniteError();
   }
 }
 

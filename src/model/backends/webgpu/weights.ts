@@ -10,7 +10,7 @@ import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { ropeTables } from '../../rope.js';
-import { BLOCK_LENGTH, quantizeBlocks } from './block-quantize.js';
+import { BLOCK_LENGTH, dequantizeBlocks, quantizeBlocks } from './block-quantize.js';
 import type { WebGpuPrecision } from './graph.js';
 
 /** fp16 [positions, dimensions / 2] each. */
@@ -176,6 +176,18 @@ class WeightWriter {
       scales: this.g.weight(`${name}.scales`, 'float16', [outputs * blocks], await this.store.write(bytesOf(scales))),
     };
   }
+}
+
+/** The checkpoint's matrices with what quantization does to them. */
+export function matricesAsStored(
+  precision: WebGpuPrecision,
+): (name: ParameterName, matrix: Float32Array, inputs: number) => Float32Array {
+  return (name, matrix, inputs) => {
+    if (precision === 'fp16' || inputs % BLOCK_LENGTH !== 0) return matrix;
+    const isHead = name === 'head' || name === 'embedding';
+    const bits = isHead || precision === 'int8' ? 8 : 4;
+    return dequantizeBlocks(quantizeBlocks(matrix, bits), bits);
+  };
 }
 
 function product(g: GraphBuilder, name: string, input: Value, matrix: Matrix, bias: readonly Value[]): Value {
