@@ -220,6 +220,12 @@ describe('adjustments', () => {
     expect(draw([1, 1.5, 0], { prompt: [2], sampling: { repetitionPenalty: 5 } }, [1])).toBe(0);
   });
 
+  test('together, each counts what it counts alone', () => {
+    const sampling = { repetitionPenalty: 1.01, presencePenalty: 2, frequencyPenalty: 2 };
+    expect(draw([1, 1.5, 0], { prompt: [1, 1], sampling })).toBe(1);
+    expect(draw([1, 1.5, 0], { prompt: [1, 1], sampling }, [1])).toBe(0);
+  });
+
   test('penalties follow a sequence as it grows', () => {
     const sequence = sequenceOf({ prompt: [0], sampling: { frequencyPenalty: 0.4 } });
     const adjustments = new Adjustments(sequence, 3);
