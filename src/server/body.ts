@@ -1,5 +1,6 @@
 /** Reads a request's JSON within a bound, whatever its Content-Type says. */
 import type { Context } from 'hono';
+import { requestLimits } from './config.js';
 import { ApiError, invalid } from './errors.js';
 
 /**
@@ -8,6 +9,7 @@ import { ApiError, invalid } from './errors.js';
 export async function readJson(c: Context, limit: number): Promise<unknown> {
   const bytes = await readBytes(c, limit);
   if (bytes.byteLength === 0) throw invalid(undefined, 'The body is empty: send a JSON object.');
+  if (isDeep(bytes)) throw invalid(undefined, `The body is nested deeper than ${requestLimits.depth} levels.`);
   try {
     return JSON.parse(new TextDecoder().decode(bytes)) as unknown;
   } catch (error) {
@@ -44,4 +46,30 @@ function tooLarge(limit: number): ApiError {
     code: 'request_too_large',
     close: true,
   });
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+
+/**
+ * Whether objects and arrays are nested beyond the limit. Looked for before parsing, which takes seconds for megabytes
+ * of brackets, and long before something recursive meets them.
+ */
+function isDeep(bytes: Uint8Array): boolean {
+  let depth = 0;
+  let inString = false;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]!;
+    if (inString) {
+      if (byte === backslash) i++;
+      else if (byte === quote) inString = false;
+    } else if (byte === quote) {
+      inString = true;
+    } else if (byte === 0x5b || byte === 0x7b) {
+      if (++depth > requestLimits.depth) return true;
+    } else if (byte === 0x5d || byte === 0x7d) {
+      depth--;
+    }
+  }
+  return false;
 }

@@ -139,6 +139,9 @@ export function checkTogether(body: SharedBody, maxTokens: number | undefined, p
     throw invalid('min_tokens', `'min_tokens' must be at most the ${maxTokens} tokens to generate.`);
   }
   if (prompts * (body.n ?? 1) > requestLimits.sequences) {
-    throw invalid('n', `A request may ask for at most ${requestLimits.sequences} choices over all its prompts.`);
+    throw invalid(
+      'n',
+      `'n' choices of every prompt make more than the ${requestLimits.sequences} a request may ask for.`,
+    );
   }
 }

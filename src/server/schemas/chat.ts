@@ -48,7 +48,10 @@ function contentText({ role, content }: ChatBody['messages'][number], index: num
   const texts = content.map((part, at) => {
     const text = part.type === 'refusal' ? part['refusal'] : part['text'];
     if (part.type !== 'text' && part.type !== 'refusal') {
-      throw invalid(`${path}[${at}].type`, `Content of type '${clip(part.type)}' is not supported: only text is.`);
+      throw invalid(
+        `${path}[${at}].type`,
+        `'${path}[${at}]' is of type '${clip(part.type)}', but only text is supported.`,
+      );
     }
     if (typeof text !== 'string') throw invalid(`${path}[${at}].text`, `'${path}[${at}].text' must be a string.`);
     return text;
