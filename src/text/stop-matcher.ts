@@ -114,9 +114,11 @@ export class StopMatcher {
   }
 }
 
-/** The pieces that were read and not yet given out; `takeUntil` is constant time for each piece. */
+/** The pieces that were read and not yet given out: a queue, constant time for each piece. */
 class HeldText {
-  private readonly pieces: string[] = [];
+  private pieces: string[] = [];
+  /** Index of the first piece that is still held. */
+  private first = 0;
   /** Offset of the first held unit in the whole text. */
   private start = 0;
 
@@ -127,16 +129,18 @@ class HeldText {
   /** Gives out the text up to an offset in the whole text. */
   takeUntil(end: number): string {
     let taken = '';
-    let count = 0;
-    for (const piece of this.pieces) {
-      if (this.start >= end) break;
-      const rest = piece.slice(end - this.start);
-      taken += piece.slice(0, end - this.start);
-      this.start += piece.length - rest.length;
-      if (rest === '') count++;
-      else this.pieces[count] = rest;
+    while (this.start < end && this.first < this.pieces.length) {
+      const piece = this.pieces[this.first]!;
+      const count = Math.min(piece.length, end - this.start);
+      taken += piece.slice(0, count);
+      this.start += count;
+      if (count === piece.length) this.first++;
+      else this.pieces[this.first] = piece.slice(count);
     }
-    if (count > 0) this.pieces.splice(0, count);
+    if (this.first > this.pieces.length / 2) {
+      this.pieces = this.pieces.slice(this.first);
+      this.first = 0;
+    }
     return taken;
   }
 }

@@ -132,7 +132,7 @@ describe('a tokenizer.json', () => {
   it.each([
     [{ model: { type: 'Unigram', vocab: [] } }, 'the model "Unigram" is not supported'],
     [{ model: { ...tokenizer.model, end_of_word_suffix: '</w>' } }, 'end_of_word_suffix'],
-    [{ model: undefined }, 'tokenizer: model'],
+    [{ model: undefined }, 'tokenizer.json.model: '],
     [{ pre_tokenizer: { type: 'Bert' } }, 'the pre-tokenizer "Bert" is not known'],
     [{ pre_tokenizer: { type: 'Split', pattern: { Regex: '(' }, behavior: 'Isolated' } }, 'is not supported'],
     [{ normalizer: { type: 'Nmt' } }, 'Nmt'],

@@ -2,8 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gguf } from '@huggingface/gguf';
+import { selectChatTemplates } from '../../src/text/chat/select.js';
 import { loadTextModel } from '../../src/text/load.js';
+import { LoadedTextModel } from '../../src/text/loaded-text-model.js';
 import type { TextModel } from '../../src/text/text-model.js';
+import { compileTokenizer, type Tokenizer } from '../../src/text/tokenizer/compile.js';
+import { readGgufTokenizer } from '../../src/text/tokenizer/gguf.js';
 
 const ROOT = new URL('../../', import.meta.url);
 const BUNDLED = fileURLToPath(new URL('models/SmolLM2-135M-Instruct.Q4_1.gguf', ROOT));
@@ -24,6 +28,16 @@ export function bundledModel(): Promise<TextModel> {
   bundled ??= bundledMetadata().then((metadata) => loadTextModel({ kind: 'gguf', metadata }, 49152));
   return bundled;
 }
+
+/** The bundled model's tokenizer with another chat template. */
+export async function withTemplate(template: string): Promise<TextModel> {
+  tokenizer ??= bundledMetadata().then((metadata) => {
+    const files = readGgufTokenizer(metadata);
+    return compileTokenizer(files.tokenizer, files.config, 49152);
+  });
+  return new LoadedTextModel(await tokenizer, 49152, selectChatTemplates({}, template));
+}
+let tokenizer: Promise<Tokenizer> | undefined;
 
 export async function tinyModel(name: (typeof TINY_MODELS)[number]): Promise<TextModel> {
   const path = `models/tiny-${name}`;

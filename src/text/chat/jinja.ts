@@ -138,8 +138,10 @@ function methodName(callee: Node): string | undefined {
 /** The name of what is called, as the template writes it. */
 function describe(callee: Node): string {
   if (callee.type === 'Identifier') return String(callee['value']);
-  const method = methodName(callee);
-  return method === undefined ? 'the value' : `${describe(callee['object'] as Node)}.${method}`;
+  if (callee.type !== 'MemberExpression') return '(…)';
+  const object = describe(callee['object'] as Node);
+  const name = methodName(callee);
+  return name === undefined ? `${object}[…]` : `${object}.${name}`;
 }
 
 function strip(text: string, characters: string, method: string): string {

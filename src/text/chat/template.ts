@@ -32,7 +32,10 @@ export class ChatTemplate {
 
     const last = normalized.at(-1);
     if (last === undefined) throw new ChatTemplateError('there is no final message to continue');
-    const guarded = guard(normalized).with(-1, { ...guard(last), content: `${guard(last['content'])}${END_MARK}` });
+    const guarded = guard(normalized).with(-1, {
+      ...guard(last),
+      content: `${guard(last['content'] ?? '')}${END_MARK}`,
+    });
     const rendered = this.renderForms(guarded, { ...options, addGenerationPrompt: false }, guard);
     const end = rendered.lastIndexOf(END_MARK);
     if (end < 0)

@@ -31,16 +31,17 @@ export function compileTokenizer(
   const vocabulary = readVocabulary(json, vocabSize);
   const byteLevel = isByteLevel(json.pre_tokenizer);
   const decoder = compileByteDecoder(json.decoder, byteLevel);
-  const ids = new Map([...vocabulary, ...added.map((token) => [token.content, token.id] as const)]);
+  const addedIds = new Map(added.map((token) => [token.content, token.id]));
+  const idOf = (text: string): number | undefined => addedIds.get(text) ?? vocabulary.get(text);
   return {
     encoder: {
       added,
       normalizer: json.normalizer ?? null,
       preTokenizer: json.pre_tokenizer ?? null,
-      symbols: readSymbols(json, vocabulary, ids),
+      symbols: readSymbols(json, vocabulary, idOf),
       merges:
         json.model.scores === undefined ? readMerges(json, vocabulary) : mergesByScore(json.model.scores, vocabulary),
-      ...readAffixes(json, config, ids),
+      ...readAffixes(json, config, idOf),
     },
     tokenBytes: readBytes(vocabulary, added, decoder, byteLevel, vocabSize),
     special: specialFlags(added, vocabSize),
@@ -82,20 +83,19 @@ function readVocabulary(json: TokenizerJson, vocabSize: number): Map<string, num
 function readSymbols(
   json: TokenizerJson,
   vocabulary: ReadonlyMap<string, number>,
-  ids: ReadonlyMap<string, number>,
+  idOf: (text: string) => number | undefined,
 ): SymbolTables {
   const bytes = isByteLevel(json.pre_tokenizer);
   const byteIds = new Int32Array(256).map(
     (_, byte) => vocabulary.get(bytes ? charOfByte(byte) : byteToken(byte)) ?? -1,
   );
-  const characterIds = new Map([...vocabulary].filter(([text]) => isOneCharacter(text)));
   const { unk_token, fuse_unk, byte_fallback, ignore_merges } = json.model;
   return {
     kind: bytes ? 'bytes' : 'characters',
     byteIds,
-    characterIds: bytes ? new Map() : characterIds,
+    characterIds: bytes ? new Map() : new Map([...vocabulary].filter(([text]) => isOneCharacter(text))),
     byteFallback: byte_fallback,
-    unknown: unk_token == null ? undefined : ids.get(unk_token),
+    unknown: unk_token == null ? undefined : idOf(unk_token),
     fuseUnknown: fuse_unk,
     wholePieces: ignore_merges ? wholePieces(vocabulary, bytes) : undefined,
   };
@@ -160,19 +160,19 @@ function mergesByScore(scores: readonly number[], vocabulary: ReadonlyMap<string
 function readAffixes(
   json: TokenizerJson,
   config: Readonly<Record<string, unknown>>,
-  ids: ReadonlyMap<string, number>,
+  idOf: (text: string) => number | undefined,
 ): { prefix: number[]; suffix: number[] } {
   const around = specialsAround(json.post_processor);
   const resolve = (texts: readonly string[]): number[] =>
     texts.map((text) => {
-      const id = ids.get(text);
+      const id = idOf(text);
       if (id === undefined) throw new UserError(`tokenizer: the post-processor adds ${text}, which is not a token`);
       return id;
     });
   const prefix = resolve(around.before);
   const suffix = resolve(around.after);
-  const bos = ids.get(tokenText(config['bos_token']) ?? '');
-  const eos = ids.get(tokenText(config['eos_token']) ?? '');
+  const bos = idOf(tokenText(config['bos_token']) ?? '');
+  const eos = idOf(tokenText(config['eos_token']) ?? '');
   return {
     prefix: switched(prefix, bos, config['add_bos_token']),
     suffix: switched(suffix, eos, config['add_eos_token']),

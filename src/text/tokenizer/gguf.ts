@@ -136,17 +136,24 @@ function typeOf(data: Metadata, token: number): number {
 }
 
 function vocabulary(data: Metadata): Record<string, number> {
-  const entries = Array.from(data.tokens, (text, token) => [text, token] as const);
-  return Object.fromEntries(entries.filter(([, token]) => [NORMAL, BYTE].includes(typeOf(data, token))));
+  const vocab: Record<string, number> = Object.create(null);
+  for (let token = 0; token < data.tokens.length; token++) {
+    const type = typeOf(data, token);
+    if (type === NORMAL || type === BYTE) vocab[data.tokens[token]!] = token;
+  }
+  return vocab;
 }
 
 function addedTokens(data: Metadata): unknown[] {
   // Files exist whose end tokens are not marked as control tokens.
   const control = new Set([data.bos_token_id, data.eos_token_id, data.eot_token_id]);
-  return Array.from(data.tokens, (content, token) => ({ content, id: token, type: typeOf(data, token) }))
-    .map((token) => ({ ...token, special: [CONTROL, UNKNOWN].includes(token.type) || control.has(token.id) }))
-    .filter((token) => token.special || token.type === USER_DEFINED)
-    .map(({ content, id, special }) => ({ content, id, special, normalized: false }));
+  const added: unknown[] = [];
+  for (let id = 0; id < data.tokens.length; id++) {
+    const type = typeOf(data, id);
+    const special = type === CONTROL || type === UNKNOWN || control.has(id);
+    if (special || type === USER_DEFINED) added.push({ content: data.tokens[id], id, special, normalized: false });
+  }
+  return added;
 }
 
 function textOf(data: Metadata, token: number | undefined): string | undefined {

@@ -46,7 +46,7 @@ export function parseTokenizerJson(json: unknown): TokenizerJson {
   const parsed = tokenizer.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new UserError(`tokenizer: ${issue?.path.join('.')}: ${issue?.message}`);
+    throw new UserError(`tokenizer: ${['tokenizer.json', ...(issue?.path ?? [])].join('.')}: ${issue?.message}`);
   }
   const { type, continuing_subword_prefix, end_of_word_suffix } = parsed.data.model;
   if (type !== 'BPE')
