@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { logLevels } from '../telemetry/levels.js';
 import { version } from '../version.js';
+import { benchCommand } from './bench.js';
 import type { GenerateOptions } from './generate.js';
 import { addModelOptions, option } from './model-options.js';
 import type { ServeOptions } from './serve.js';
@@ -16,6 +17,7 @@ export function makeProgram(finish: (code: number) => void): Command {
     .showHelpAfterError('(sluice --help tells more)');
   program.addCommand(inherit(program, serveCommand(finish)));
   program.addCommand(inherit(program, generateCommand(finish)));
+  program.addCommand(inherit(program, benchCommand(finish)));
   return program;
 }
 
