@@ -18,13 +18,17 @@ import type { Tokenizer } from './tokenizer/compile.js';
 import { type EncodeRequest, Encoder } from './tokenizer/encoder.js';
 import { bytesOfToken } from './tokenizer/tables.js';
 
-/** Texts of more UTF-16 units than this go to the encoder thread; shorter ones take a few milliseconds. */
-const LONG_TEXT = 16_384;
+/**
+ * UTF-16 units encoded on this thread in one turn of the event loop, a few milliseconds; what is longer, or comes on
+ * top, goes to the encoder thread.
+ */
+const UNITS_PER_TURN = 16_384;
 
 export class LoadedTextModel implements TextModel {
   private readonly encoder: Encoder;
   private readonly thread: EncoderThread;
   private readonly guard: ControlTokenGuard;
+  private unitsThisTurn = 0;
   private readonly utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
   constructor(
@@ -93,7 +97,15 @@ export class LoadedTextModel implements TextModel {
   }
 
   private async encodeRequest(text: string, request: EncodeRequest): Promise<Int32Array> {
-    return text.length > LONG_TEXT ? this.thread.encode(text, request) : this.encoder.encode(text, request);
+    const units = text.length + 1;
+    if (this.unitsThisTurn + units > UNITS_PER_TURN) return this.thread.encode(text, request);
+    if (this.unitsThisTurn === 0) {
+      setImmediate(() => {
+        this.unitsThisTurn = 0;
+      });
+    }
+    this.unitsThisTurn += units;
+    return this.encoder.encode(text, request);
   }
 
   private template(options: ChatOptions): ChatTemplate {

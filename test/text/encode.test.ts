@@ -129,6 +129,20 @@ describe('long texts', () => {
     expect(ticks).toBeGreaterThan(elapsed / 50);
   });
 
+  it('leave it free as well when they are many short ones', async () => {
+    const texts = Array.from({ length: 200 }, (_, i) => `${i}${gap.repeat(60)}`);
+    const started = performance.now();
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 1);
+    const encoded = await Promise.all(texts.map((text) => model.encode(text, raw)));
+    const elapsed = performance.now() - started;
+    clearInterval(timer);
+    expect(ticks).toBeGreaterThan(elapsed / 50);
+    texts.forEach((text, i) => {
+      expect(model.decode(encoded[i]!, { skipSpecialTokens: false })).toBe(text);
+    });
+  });
+
   it.each([
     ['a'.repeat(1e6), 250_000],
     [' '.repeat(1e6), 15_625],

@@ -1,8 +1,8 @@
 /**
  * Keeps what callers write from becoming control tokens. Where a caller's text spells a special token, an invisible
- * mark is set inside the spelling before the template is rendered. Marks are neither white space nor at the ends of a
- * text, so that templates trim, split and join as ever; afterwards they are taken out, and the characters that they
- * stood behind are remembered as guarded: no special token may contain them.
+ * mark is set after its first character before the template is rendered. Marks are no white space and never stand first,
+ * so that templates trim, split and join as ever; afterwards they are taken out, and the characters that they stood
+ * behind are remembered as guarded: no special token may contain them.
  *
  * A template that looks for a special token's text in a message does not find it there: the message has none.
  */
@@ -21,6 +21,9 @@ interface Node {
 
 /** Noncharacters, which Unicode keeps for use inside programs; `template.ts` uses two others. */
 const MARKS = Array.from({ length: 30 }, (_, i) => String.fromCharCode(0xfdd2 + i));
+
+/** Values of `role` that are no caller's text; templates compare them. */
+const ROLES: ReadonlySet<unknown> = new Set(['system', 'developer', 'user', 'assistant', 'tool', 'function']);
 
 export class ControlTokenGuard {
   private readonly root: Node = { children: new Map(), isEnd: false };
@@ -93,7 +96,12 @@ function mapStrings(value: unknown, map: (text: string) => string): unknown {
   if (typeof value === 'string') return map(value);
   if (Array.isArray(value)) return value.map((item) => mapStrings(item, map));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [map(key), mapStrings(item, map)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [
+      map(key),
+      key === 'role' && ROLES.has(item) ? item : mapStrings(item, map),
+    ]),
+  );
 }
 
 function takeOut(rendered: string, mark: string): GuardedText {

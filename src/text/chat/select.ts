@@ -1,5 +1,5 @@
 /** Which chat template a model brings: one, or a list of named ones of which "tool_use" serves requests with tools. */
-import { tokenText } from '../tokenizer/compile.js';
+import { tokenText } from '../tokenizer/tokenizer-json.js';
 import { ChatTemplate } from './template.js';
 
 export interface ChatTemplates {

@@ -3,10 +3,10 @@ import { UserError } from '../../errors.js';
 import type { AddedToken } from './added-tokens.js';
 import { bytesOfAlphabet, charOfByte } from './byte-alphabet.js';
 import { type ByteDecoder, compileByteDecoder } from './decoder.js';
-import { buildMergeTable, type Merge, type MergeTable } from './merge-table.js';
+import { readMerges } from './merges.js';
 import { isByteLevel } from './pre-tokenizer.js';
 import { buildTokenTable, type EncoderTables, type SymbolTables, type TokenTable } from './tables.js';
-import { parseTokenizerJson, specialsAround, type TokenizerJson } from './tokenizer-json.js';
+import { parseTokenizerJson, specialsAround, type TokenizerJson, tokenText } from './tokenizer-json.js';
 
 export interface Tokenizer {
   readonly encoder: EncoderTables;
@@ -39,8 +39,7 @@ export function compileTokenizer(
       normalizer: json.normalizer ?? null,
       preTokenizer: json.pre_tokenizer ?? null,
       symbols: readSymbols(json, vocabulary, idOf),
-      merges:
-        json.model.scores === undefined ? readMerges(json, vocabulary) : mergesByScore(json.model.scores, vocabulary),
+      merges: readMerges(json, vocabulary),
       ...readAffixes(json, config, idOf),
     },
     tokenBytes: readBytes(vocabulary, added, decoder, byteLevel, vocabSize),
@@ -121,41 +120,6 @@ function wholePieces(vocabulary: ReadonlyMap<string, number>, byteLevel: boolean
   );
 }
 
-function readMerges(json: TokenizerJson, vocabulary: ReadonlyMap<string, number>): MergeTable {
-  const { merges } = json.model;
-  function* resolve(): Generator<Merge> {
-    for (const [rank, merge] of merges.entries()) {
-      const space = typeof merge === 'string' ? merge.indexOf(' ', 1) : -1;
-      const [a, b] = typeof merge === 'string' ? [merge.slice(0, space), merge.slice(space + 1)] : merge;
-      const left = vocabulary.get(a);
-      const right = vocabulary.get(b);
-      const merged = vocabulary.get(a + b);
-      if (left !== undefined && right !== undefined && merged !== undefined) yield { left, right, rank, merged };
-    }
-  }
-  return buildMergeTable(resolve(), merges.length);
-}
-
-/**
- * All pairs of tokens that make a token, the token's score deciding: SentencePiece's BPE (bpe_model.cc). Tokens of one
- * score share a rank, so that the leftmost is merged first.
- */
-function mergesByScore(scores: readonly number[], vocabulary: ReadonlyMap<string, number>): MergeTable {
-  const sorted = [...new Set(scores)].sort((a, b) => b - a);
-  const rankOfScore = new Map(sorted.map((score, rank) => [score, rank]));
-  const merges: Merge[] = [];
-  for (const [text, merged] of vocabulary) {
-    const rank = rankOfScore.get(scores[merged] ?? Number.NaN);
-    if (rank === undefined) throw new UserError(`tokenizer: token ${merged} has no score`);
-    for (let at = 1; at < text.length; at++) {
-      const left = vocabulary.get(text.slice(0, at));
-      const right = left === undefined ? undefined : vocabulary.get(text.slice(at));
-      if (left !== undefined && right !== undefined) merges.push({ left, right, rank, merged });
-    }
-  }
-  return buildMergeTable(merges, merges.length);
-}
-
 /** What addSpecialTokens adds: the post-processor's, then `add_bos_token` and `add_eos_token` of the configuration. */
 function readAffixes(
   json: TokenizerJson,
@@ -184,13 +148,6 @@ function switched(list: number[], token: number | undefined, wanted: unknown): n
   if (token === undefined || typeof wanted !== 'boolean') return list;
   if (!wanted) return list.filter((id) => id !== token);
   return list.includes(token) ? list : [token, ...list];
-}
-
-/** tokenizer_config.json writes a special token as its text or as an object with `content`. */
-export function tokenText(value: unknown): string | undefined {
-  if (typeof value === 'string') return value;
-  if (value === null || typeof value !== 'object' || !('content' in value)) return undefined;
-  return typeof value.content === 'string' ? value.content : undefined;
 }
 
 function readBytes(

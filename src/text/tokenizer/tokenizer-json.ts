@@ -98,3 +98,10 @@ export function specialsAround(json: unknown): { readonly before: string[]; read
       return { before: [config.cls[0]], after: [config.sep[0]] };
   }
 }
+
+/** tokenizer_config.json writes a special token as its text or as an object with `content`. */
+export function tokenText(value: unknown): string | undefined {
+  if (typeof value === 'string') return value;
+  if (value === null || typeof value !== 'object' || !('content' in value)) return undefined;
+  return typeof value.content === 'string' ? value.content : undefined;
+}
