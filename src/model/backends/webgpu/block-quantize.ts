@@ -49,9 +49,13 @@ export function dequantizeBlocks({ quants, scales }: BlockQuantized, bits: 4 | 8
   const applied = fromFloat16(scales);
   const matrix = new Float32Array(scales.length * BLOCK_LENGTH);
   const offset = 1 << (bits - 1);
-  for (let i = 0; i < matrix.length; i++) {
-    const q = bits === 8 ? quants[i]! : (quants[i >> 1]! >> ((i & 1) * 4)) & 0xf;
-    matrix[i] = applied[Math.floor(i / BLOCK_LENGTH)]! * (q - offset);
+  for (let b = 0; b < applied.length; b++) {
+    const scale = applied[b]!;
+    const start = b * BLOCK_LENGTH;
+    for (let i = start; i < start + BLOCK_LENGTH; i++) {
+      const q = bits === 8 ? quants[i]! : (quants[i >> 1]! >> ((i & 1) * 4)) & 0xf;
+      matrix[i] = scale * (q - offset);
+    }
   }
   return matrix;
 }

@@ -17,9 +17,9 @@ const GENERATED_TOKENS = 8;
 
 /**
  * Largest distance of a row of logits from the reference's, as a share of the latter's spread: |a - b| / |b - mean b|.
- * Half precision stays below 0.05; a wrong kernel or an overflow is beyond 0.3.
+ * Half precision stays below 0.04 (SmolLM2 after tokens without sense), a wrong kernel reaches 0.2 to 0.6 within the run.
  */
-const TOLERANCE = 0.15;
+const TOLERANCE = 0.1;
 
 export interface SelfCheckOptions {
   readonly checkpoint: Checkpoint;
