@@ -35,7 +35,13 @@ describe('routes', () => {
     const { app } = testApp();
     const health = await app.fetch(get('/health'));
     expect(health.status).toBe(200);
-    expect(await health.json()).toMatchObject({ status: 'ok', model: 'fake-model', device: 'cpu', blocks_total: 64 });
+    expect(await health.json()).toMatchObject({
+      status: 'ok',
+      model: 'fake-model',
+      device: 'cpu',
+      blocks_total: 64,
+      preemptions: 0,
+    });
     expect(await (await app.fetch(get('/version'))).json()).toEqual({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
     });

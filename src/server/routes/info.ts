@@ -36,6 +36,7 @@ export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
       waiting: stats?.waiting ?? 0,
       blocks_used: stats?.blocksUsed ?? 0,
       blocks_total: stats?.blocksTotal ?? info.numBlocks,
+      preemptions: stats?.preemptions ?? 0,
     });
   });
   return app;
