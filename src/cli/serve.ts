@@ -63,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   await started;
   if (failure === undefined) return stopped;
   await server.stop(1);
-  throw failure instanceof UserError ? failure : new UserError(`The engine failed: ${failure.message}`);
+  throw failure instanceof UserError ? failure : new UserError(`The engine is lost. ${failure.message}`);
 }
 
 /** Resolves with the exit code after the first signal's drain, or at once after the second's kill. */
@@ -93,7 +93,7 @@ sluice ${version}
 
   address  ${server.url}
   model    ${id} (${info.precision}, up to ${info.maxModelLen} tokens a sequence)
-  device   ${info.device}: ${info.deviceDescription}
+  device   ${info.device}: ${info.deviceDescription.split('; ').join('\n           ')}
   cache    ${formatSize(info.kvCacheBytes)} in ${info.numBlocks} blocks of ${info.blockSize} tokens
 
 Try it:

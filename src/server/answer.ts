@@ -1,14 +1,11 @@
 /** Runs a generation and answers with it, streamed or whole. A client that goes away aborts it either way. */
 import type { RequestRecord } from '../telemetry/request-record.js';
 import type { AppContext, AppDeps } from './context.js';
-import { type Disconnect, watchDisconnect } from './disconnect.js';
+import { clientClosed, type Disconnect, watchDisconnect } from './disconnect.js';
 import { toApiError } from './errors.js';
 import { type AnswerFormat, collect, emptyChoice } from './format.js';
 import { Generation, type Job, type StepDelta } from './generation.js';
 import { doneEvent, type EventStream, event, keepAliveComment, openEventStream } from './sse.js';
-
-/** Status that the log has for requests whose client left; it is never sent. */
-const clientClosed = 499;
 
 export async function answer(
   c: AppContext,
@@ -46,6 +43,7 @@ async function wholeAnswer(
 }
 
 class StreamedAnswer {
+  private readonly record: RequestRecord;
   private stream: EventStream | undefined;
   private onOpen: () => void = () => {};
   private readonly opened = new Promise<void>((resolve) => {
@@ -58,7 +56,9 @@ class StreamedAnswer {
     private readonly generation: Generation,
     private readonly format: AnswerFormat,
     private readonly watch: Disconnect,
-  ) {}
+  ) {
+    this.record = c.var.record;
+  }
 
   /**
    * Resolves with the response once the stream is open: with the first token, or without one after a while. What fails
@@ -74,7 +74,7 @@ class StreamedAnswer {
     } catch (error) {
       if (this.stream === undefined) {
         this.watch.dispose();
-        note(this.c.var.record, this.generation);
+        note(this.record, this.generation);
         throw error;
       }
     } finally {
@@ -87,7 +87,7 @@ class StreamedAnswer {
 
   private open(): EventStream {
     if (this.stream === undefined) {
-      this.c.var.record.streamed = true;
+      this.record.streamed = true;
       this.stream = openEventStream(this.c, this.watch.abort);
       this.onOpen();
     }
@@ -95,7 +95,7 @@ class StreamedAnswer {
   }
 
   private send(deltas: readonly StepDelta[]): Promise<void> | undefined {
-    noteFirstToken(this.c.var.record);
+    noteFirstToken(this.record);
     const events = this.format.chunks(deltas, this.generation);
     if (events === '') return undefined;
     const stream = this.open();
@@ -104,7 +104,7 @@ class StreamedAnswer {
 
   private async waitForReader(stream: EventStream): Promise<void> {
     const stalled = setTimeout(() => {
-      this.c.var.record.error = 'The reader stalled.';
+      this.record.error = 'The reader stalled.';
       this.watch.abort();
       stream.destroy();
     }, this.deps.config.stallTimeout * 1000);
@@ -114,7 +114,7 @@ class StreamedAnswer {
 
   /** Sees the stream to its end; never rejects. */
   private async finish(run: Promise<void>, stream: EventStream): Promise<void> {
-    const { record } = this.c.var;
+    const { record } = this;
     const { keepAliveInterval } = this.deps.config;
     const keepAlive =
       keepAliveInterval > 0 ? setInterval(() => stream.write(keepAliveComment), keepAliveInterval * 1000) : undefined;

@@ -3,6 +3,7 @@ import { Hono } from 'hono';
 import { endRequest } from './answer.js';
 import type { AppDeps, AppEnv } from './context.js';
 import { cors } from './cors.js';
+import { clientClosed } from './disconnect.js';
 import { ApiError, clip, toApiError } from './errors.js';
 import { isRequestId, newRequestId, setRequestId } from './request-id.js';
 import { chatRoutes } from './routes/chat.js';
@@ -28,7 +29,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     await next();
     const { record } = c.var;
     if (record.streamed) return;
-    record.status = c.res.status;
+    record.status = c.req.raw.signal.aborted ? clientClosed : c.res.status;
     endRequest(record, deps);
   });
 
@@ -45,6 +46,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
 
   app.onError((thrown, c) => {
     const error = toApiError(thrown);
+    if (c.req.raw.signal.aborted) return c.json(error.body(), error.status);
     c.var.record.error = error.message;
     if (error.status === 500) c.var.record.cause = error.options.cause;
     return c.json(error.body(), error.status, error.headers());

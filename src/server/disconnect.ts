@@ -1,6 +1,9 @@
 /** Notices that a client has gone, so that nothing is generated for nobody. */
 import type { AppContext } from './context.js';
 
+/** Status that the log has for requests whose client left; it is never sent. */
+export const clientClosed = 499;
+
 export interface Disconnect {
   /** Aborted when the client goes away, or by `abort`. */
   readonly signal: AbortSignal;

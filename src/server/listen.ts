@@ -2,12 +2,13 @@
  * Binds the application to a port and takes it down again: no new connections, running streams drained within a limit,
  * idle sockets closed at once, then the engine.
  */
-import type { Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createAdaptorServer } from '@hono/node-server';
+import { getRequestListener, RequestError } from '@hono/node-server';
 import { UserError } from '../errors.js';
 import { createApp } from './app.js';
 import type { AppDeps } from './context.js';
+import { ApiError, toApiError } from './errors.js';
 
 export interface ListenOptions {
   readonly host: string;
@@ -43,10 +44,10 @@ export async function startServer(
 ): Promise<RunningServer> {
   const lifecycle = { draining: false };
   let fetch!: FetchCallback;
-  const server = createAdaptorServer({
-    fetch: (request, env) => fetch(request, env),
-    serverOptions: { keepAliveTimeout, headersTimeout: 60_000, requestTimeout: 300_000 },
-  }) as Server;
+  const server = createServer(
+    { keepAliveTimeout, headersTimeout: 60_000, requestTimeout: 300_000 },
+    getRequestListener((request, env) => fetch(request, env), { errorHandler: refuse }),
+  );
   // Every response of a pipelining client watches its socket.
   server.on('connection', (socket) => socket.setMaxListeners(0));
   server.prependListener('request', (_, response) => {
@@ -69,7 +70,16 @@ export async function startServer(
   };
 }
 
-type FetchCallback = Parameters<typeof createAdaptorServer>[0]['fetch'];
+type FetchCallback = Parameters<typeof getRequestListener>[0];
+
+/** Answers requests that never reach the application, as their target or Host header is none. */
+function refuse(error: unknown): Response {
+  const failure =
+    error instanceof RequestError
+      ? new ApiError(400, `The request cannot be read: ${error.message}.`)
+      : toApiError(error);
+  return Response.json(failure.body(), { status: failure.status });
+}
 
 function listen(server: Server, { host, port }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {

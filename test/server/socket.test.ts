@@ -2,9 +2,10 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import net from 'node:net';
+import { createParser } from 'eventsource-parser';
 import { afterEach, describe, expect, it } from 'vitest';
 import { byteTokens, longWord, word } from '../support/fake-text.js';
-import { eventData, type TestServer, type TestSetup, testServer, until } from '../support/server.js';
+import { eventData, type Json, type TestServer, type TestSetup, testServer, until } from '../support/server.js';
 
 const servers: TestServer[] = [];
 async function start(setup: TestSetup): Promise<TestServer> {
@@ -115,6 +116,76 @@ describe('a stream on a socket', () => {
   });
 });
 
+describe('a stream whose first token takes long', () => {
+  it('opens after a while, and can be kept alive with comments (case 28, llama.cpp#25241)', async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const server = await start({
+      reply: () => oneTwo,
+      beforeStep: () => gate,
+      config: { headerDelay: 0.02, keepAliveInterval: 0.02 },
+    });
+    const response = await post(server, '/v1/completions', { prompt: 'Hello', stream: true });
+    expect(response.status).toBe(200);
+    const reader = response.body!.getReader();
+    const { value } = await reader.read();
+    expect(new TextDecoder().decode(value)).toBe(': keep-alive\n\n');
+    release();
+    let text = '';
+    for (;;) {
+      const { done, value: more } = await reader.read();
+      if (done) break;
+      text += new TextDecoder().decode(more);
+    }
+    expect(eventData(text.replaceAll(': keep-alive\n\n', '')).at(-1)).toBe('[DONE]');
+  });
+
+  it('fails with an event once it is open', async () => {
+    const server = await start({
+      beforeStep: () => pause(60),
+      failAt: { step: 0, code: 'queue_full' },
+      config: { headerDelay: 0.02 },
+    });
+    const response = await post(server, '/v1/completions', { prompt: 'Hello', stream: true });
+    expect(response.status).toBe(200);
+    const [error, done] = eventData(await response.text());
+    expect(JSON.parse(error!)).toMatchObject({ error: { code: 'queue_full', type: 'rate_limit_error' } });
+    expect(done).toBe('[DONE]');
+  });
+});
+
+describe('a stream read by eventsource-parser', () => {
+  it('is the whole answer, wherever its bytes are cut', async () => {
+    const answer = 'Ā̈ é 👩‍👩‍👧 東京\u2028\u2029\r\n\ndata: x\u0000 ﷽';
+    const server = await start({ reply: () => byteTokens(answer) });
+    const body = { prompt: 'Hello', max_tokens: 200, logprobs: 1 };
+    const whole = (await (await post(server, '/v1/completions', body)).json()) as Json;
+    expect(whole.choices[0].text).toBe(answer);
+    const response = await post(server, '/v1/completions', { ...body, stream: true });
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    for (const size of [1, 2, 3, 7, 64, 1000]) {
+      let text = '';
+      let done = 0;
+      const parser = createParser({
+        onEvent: ({ data }) => {
+          if (data === '[DONE]') done++;
+          else text += JSON.parse(data).choices[0].text;
+        },
+        onError: (error) => {
+          throw error;
+        },
+      });
+      const decoder = new TextDecoder();
+      for (let at = 0; at < bytes.length; at += size) {
+        parser.feed(decoder.decode(bytes.subarray(at, at + size), { stream: true }));
+      }
+      expect([text, done]).toEqual([answer, 1]);
+    }
+  });
+});
+
 describe('a client that goes away', () => {
   const cases: [string, object, number][] = [
     ['streamed, while running', { stream: true }, 5],
@@ -136,6 +207,17 @@ describe('a client that goes away', () => {
     expect(server.engine.aborted).toBe(server.engine.requests.length);
     await until(() => server.records.length === 1, 'the request is over');
     expect(server.records[0]).toMatchObject({ status: 499, finish: 'abort' });
+  });
+
+  it('while it sends its request, is no fault of the server', async () => {
+    const server = await start({});
+    const socket = net.connect(server.server.port, '127.0.0.1');
+    socket.write('POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"prompt":');
+    await pause(20);
+    socket.destroy();
+    await until(() => server.records.length === 1, 'the request is over');
+    expect(server.records[0]).toMatchObject({ status: 499 });
+    expect(server.records[0]).not.toHaveProperty('cause');
   });
 
   it('before a pipelined request of its own was answered, ends that, too', async () => {
@@ -206,6 +288,27 @@ describe('a slow reader', () => {
     await until(() => server.records.length === 1, 'the request is over');
     expect(server.records[0]).toMatchObject({ status: 499, error: 'The reader stalled.' });
     socket.destroy();
+  });
+});
+
+describe('requests that are none', () => {
+  it('are refused in the shape of errors where they can be answered at all', async () => {
+    const server = await start({});
+    const ask = async (head: string): Promise<string> => {
+      const socket = net.connect(server.server.port, '127.0.0.1');
+      socket.end(head);
+      let text = '';
+      for await (const chunk of socket) text += chunk;
+      return text;
+    };
+    const noHost = await ask('GET /health HTTP/1.0\r\n\r\n');
+    expect(noHost).toMatch(/^HTTP\/1.1 400 /);
+    expect(noHost).toContain('"type":"invalid_request_error"');
+    const badHost = await ask('GET /health HTTP/1.1\r\nHost: a b\r\n\r\n');
+    expect(badHost).toMatch(/^HTTP\/1.1 400 /);
+    expect(await ask('nonsense\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
+    expect(await ask(`GET /health HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
+    expect((await fetch(`${server.server.url}/health`)).status).toBe(200);
   });
 });
 

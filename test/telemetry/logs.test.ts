@@ -1,0 +1,75 @@
+/** The log: one line a request, numbers only. */
+import { Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import type { LogLevel } from '../../src/telemetry/levels.js';
+import { createLogger, logRequest } from '../../src/telemetry/logs.js';
+import type { RequestRecord } from '../../src/telemetry/request-record.js';
+
+const record: RequestRecord = {
+  id: 'abc',
+  method: 'POST',
+  path: '/v1/completions',
+  start: 1000,
+  status: 200,
+  streamed: true,
+  promptTokens: 3,
+  completionTokens: 5,
+  cachedTokens: 1,
+  firstToken: 12.345,
+  finish: 'stop',
+  duration: 99.99,
+};
+
+function logged(level: LogLevel, pretty: boolean, ...records: RequestRecord[]): string {
+  let text = '';
+  const stream = new Writable({
+    write(chunk, _, done) {
+      text += chunk;
+      done();
+    },
+  });
+  const logger = createLogger({ level, pretty, stream });
+  for (const item of records) logRequest(logger, item);
+  return text;
+}
+
+describe('the log', () => {
+  it('has a line of JSON for each request', () => {
+    const [line, ...rest] = logged('info', false, record).trim().split('\n');
+    expect(rest).toEqual([]);
+    expect(JSON.parse(line!)).toEqual({
+      level: 30,
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      request: 'abc',
+      status: 200,
+      ms: 100,
+      stream: true,
+      prompt_tokens: 3,
+      cached_tokens: 1,
+      completion_tokens: 5,
+      first_token_ms: 12.3,
+      finish: 'stop',
+      msg: 'POST /v1/completions',
+    });
+  });
+
+  it('leaves out probes unless asked for', () => {
+    const probe: RequestRecord = { id: 'p', method: 'GET', path: '/health', start: 0, status: 200, streamed: false };
+    expect(logged('info', false, probe)).toBe('');
+    expect(logged('debug', false, probe)).toContain('GET /health');
+  });
+
+  it('has errors of the server with their cause, those of callers without', () => {
+    const own = logged('error', false, { ...record, status: 500, error: 'failed', cause: new Error('why') });
+    expect(JSON.parse(own)).toMatchObject({ level: 50, error: 'failed', err: { message: 'why' } });
+    expect(logged('error', false, { ...record, status: 400, error: "'n' must be" })).toBe('');
+    expect(logged('info', false, { ...record, status: 400, error: "'n' must be" })).toContain("'n' must be");
+  });
+
+  it('is readable in a terminal', () => {
+    const text = logged('info', true, record);
+    expect(text).toContain('POST /v1/completions');
+    expect(text).not.toContain('{"level"');
+    expect(text.trim().split('\n')).toHaveLength(1);
+  });
+});
