@@ -1,5 +1,13 @@
 /** What the HTTP side needs to know beside the engine and the text model: limits, and the model under its public name. */
-import type { GenerationDefaults } from '../model/formats/checkpoint.js';
+
+/** Sampling that a checkpoint recommends. */
+export interface SamplingDefaults {
+  readonly temperature?: number;
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly minP?: number;
+  readonly repetitionPenalty?: number;
+}
 
 export interface ServedModel {
   /** The name clients ask for. */
@@ -9,7 +17,7 @@ export interface ServedModel {
   /** Every end-of-sequence id of the checkpoint. */
   readonly endTokens: readonly number[];
   /** Sampling where the caller says nothing. */
-  readonly defaults: GenerationDefaults;
+  readonly defaults: SamplingDefaults;
 }
 
 export interface ServerConfig {
