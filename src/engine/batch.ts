@@ -1,6 +1,7 @@
 /** Lays a plan out as the arrays that a model runner takes, in buffers that are kept from step to step. */
 import type { StepBatch } from '../model/runner.js';
 import type { Plan } from './scheduler/plan.js';
+import type { Sequence } from './sequence.js';
 
 export class BatchBuilder {
   readonly #tokens = new Scratch();
@@ -8,12 +9,14 @@ export class BatchBuilder {
   readonly #pastLengths = new Scratch();
   readonly #blockTables = new Scratch();
   readonly #logitRows = new Scratch();
+  #greedyRows = new Uint8Array(64);
 
   /**
    * The arrays are views that hold until the next call. Logit rows come in the order of the plan's chunks; in each, first
    * those that score the prompt, then the one to sample from.
+   * @param greedy whether the likeliest token is all that is needed of a sequence's row
    */
-  build(plan: Plan): StepBatch {
+  build(plan: Plan, greedy: (sequence: Sequence) => boolean): StepBatch {
     const { chunks } = plan;
     let maxBlocks = 1;
     let wanted = 0;
@@ -27,6 +30,9 @@ export class BatchBuilder {
     const blockTables = this.#blockTables.view(chunks.length * maxBlocks).fill(0);
     const logitRows = this.#logitRows.view(wanted);
 
+    if (this.#greedyRows.length < wanted) this.#greedyRows = new Uint8Array(wanted * 2);
+    const greedyRows = this.#greedyRows.subarray(0, wanted).fill(0);
+
     let row = 0;
     let logits = 0;
     cumulativeLengths[0] = 0;
@@ -38,9 +44,11 @@ export class BatchBuilder {
       for (let i = 0; i < scoreCount; i++) logitRows[logits++] = row + scoreStart - start + i;
       row += count;
       cumulativeLengths[b + 1] = row;
-      if (samples) logitRows[logits++] = row - 1;
+      if (!samples) continue;
+      greedyRows[logits] = greedy(sequence) ? 1 : 0;
+      logitRows[logits++] = row - 1;
     }
-    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows };
+    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows, greedyRows };
   }
 }
 

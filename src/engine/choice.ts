@@ -9,6 +9,7 @@ import type {
   TokenLogprobs,
 } from './protocol.js';
 import { Adjustments } from './sampler/adjustments.js';
+import { isGreedy } from './sampler/sampler.js';
 import type { Sequence } from './sequence.js';
 
 export class Choice {
@@ -25,6 +26,13 @@ export class Choice {
     vocabSize: number,
   ) {
     this.adjustments = new Adjustments(sequence, vocabSize);
+  }
+
+  /** Whether the likeliest token of its next row of logits is all that it needs. */
+  get greedy(): boolean {
+    const { sampling, logprobs } = this.sequence.request;
+    const { allowed, needed } = this.adjustments;
+    return isGreedy(sampling) && logprobs === undefined && allowed === undefined && !needed;
   }
 
   /** The message about this step; undefined when there is nothing to tell. */

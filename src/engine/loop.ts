@@ -2,7 +2,7 @@
  * The engine's heartbeat: read the inbox, schedule, run the model once, sample, publish, repeat; park while there is
  * nothing to do. It knows its model only as a ModelRunner and its client only as a port.
  */
-import { type ModelRunner, RunnerLostError, type StepLogits } from '../model/runner.js';
+import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../model/runner.js';
 import { BatchBuilder } from './batch.js';
 import { Choice, refusedOutputs } from './choice.js';
 import { now as sharedClock } from './clock.js';
@@ -96,7 +96,7 @@ export class EngineLoop {
       return;
     }
     this.#emptyPlans = 0;
-    const batch = this.#batches.build(plan);
+    const batch = this.#batches.build(plan, (sequence) => this.#choices.get(sequence)?.greedy ?? false);
     const scheduled = this.#clock();
     let logits: StepLogits | undefined;
     let failure: unknown;
@@ -108,7 +108,7 @@ export class EngineLoop {
     const computed = this.#clock();
     this.#readInbox();
     if (logits === undefined) this.#failStep(plan, failure);
-    else this.#completeStep(plan, logits);
+    else this.#completeStep(plan, batch, logits);
     this.#steps++;
     this.#publish({
       prefillTokens: plan.prefillTokens,
@@ -121,8 +121,8 @@ export class EngineLoop {
     if (failure instanceof RunnerLostError) throw failure;
   }
 
-  #completeStep(plan: Plan, logits: StepLogits): void {
-    const sampled = this.#readout.read(plan, logits, (sequence) => this.#choices.get(sequence)!);
+  #completeStep(plan: Plan, batch: StepBatch, logits: StepLogits): void {
+    const sampled = this.#readout.read(plan, batch, logits, (sequence) => this.#choices.get(sequence)!);
     this.scheduler.commit(plan, sampled);
     for (const { sequence } of plan.chunks) {
       const choice = this.#choices.get(sequence);

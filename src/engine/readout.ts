@@ -1,5 +1,5 @@
 /** From the logits of a step to its tokens: draws them, and the log probabilities that requests ask for. */
-import type { StepLogits } from '../model/runner.js';
+import type { Likeliest, StepBatch, StepLogits } from '../model/runner.js';
 import type { Choice } from './choice.js';
 import type { EngineFault } from './protocol.js';
 import { Logprobs } from './sampler/logprobs.js';
@@ -11,6 +11,11 @@ import type { Sequence } from './sequence.js';
 const NOTHING_FINITE: EngineFault = {
   code: 'step_failed',
   message: 'The model gave no finite logit for the next token.',
+};
+
+const NOT_FINITE: EngineFault = {
+  code: 'step_failed',
+  message: 'The model gave a logit for the next token that is not finite.',
 };
 
 export class Readout {
@@ -27,24 +32,31 @@ export class Readout {
   /**
    * Fills in the step's part of each choice; one whose token cannot be drawn gets a fault instead. Passes over sequences
    * that were finished while the step ran.
-   * @param logits in the order of `BatchBuilder`
+   * @param batch as `BatchBuilder` laid it out
    * @returns what `Scheduler.commit` takes; valid until the next call
    */
-  read(plan: Plan, logits: StepLogits, choiceOf: (sequence: Sequence) => Choice): Int32Array {
+  read(plan: Plan, batch: StepBatch, logits: StepLogits, choiceOf: (sequence: Sequence) => Choice): Int32Array {
     const { chunks } = plan;
     if (logits.vocabSize !== this.#vocabSize)
       throw new Error(`rows of ${logits.vocabSize} logits, not ${this.#vocabSize}`);
     if (this.#sampled.length < chunks.length) this.#sampled = new Int32Array(chunks.length * 2);
+    // Rows that the device reduced to their likeliest token have no place among the whole ones.
+    const { likeliest } = logits;
     let row = 0;
+    let whole = 0;
     for (let i = 0; i < chunks.length; i++) {
       const chunk = chunks[i]!;
+      const { sequence, scoreCount, samples } = chunk;
+      const reduced = samples && likeliest !== undefined && batch.greedyRows?.[row + scoreCount] === 1;
       this.#sampled[i] = NO_TOKEN;
-      if (chunk.sequence.state === 'running') {
-        const choice = choiceOf(chunk.sequence);
-        if (scoresPrompt(chunk.sequence)) this.#scorePrompt(chunk, choice, logits, row);
-        if (chunk.samples) this.#sampled[i] = this.#draw(choice, this.#row(logits, row + chunk.scoreCount));
+      if (sequence.state === 'running') {
+        const choice = choiceOf(sequence);
+        if (scoresPrompt(sequence)) this.#scorePrompt(chunk, choice, logits, whole);
+        if (reduced) this.#sampled[i] = this.#take(choice, likeliest, row + scoreCount);
+        else if (samples) this.#sampled[i] = this.#draw(choice, this.#row(logits, whole + scoreCount));
       }
-      row += chunk.scoreCount + (chunk.samples ? 1 : 0);
+      row += scoreCount + (samples ? 1 : 0);
+      whole += scoreCount + (samples && !reduced ? 1 : 0);
     }
     return this.#sampled;
   }
@@ -66,6 +78,15 @@ export class Readout {
     }
     sequence.promptScored += scoreCount;
     if (entries.length > 0) choice.promptLogprobs = entries;
+  }
+
+  #take(choice: Choice, likeliest: Likeliest, row: number): number {
+    if (!Number.isFinite(likeliest.logits[row])) {
+      choice.fault = NOT_FINITE;
+      return NO_TOKEN;
+    }
+    choice.token = likeliest.tokens[row]!;
+    return choice.token;
   }
 
   #draw(choice: Choice, row: Float32Array): number {

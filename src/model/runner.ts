@@ -25,13 +25,27 @@ export interface StepBatch {
   readonly maxBlocks: number;
   /** i32 [S] rows (0..T-1, ascending) whose logits are wanted. S may be 0. */
   readonly logitRows: Int32Array;
+  /** u8 [S]: 1 where the likeliest token of the row is all that is needed. Absent: every row is wanted whole. */
+  readonly greedyRows?: Uint8Array;
 }
 
 /** Logits of the rows asked for. The arrays belong to the caller until its next `run`. */
 export interface StepLogits {
   readonly vocabSize: number;
-  /** f32 [S, vocabSize] row-major, in the order of `StepBatch.logitRows`; unscaled. */
+  /**
+   * f32 [rows, vocabSize] row-major, in the order of `StepBatch.logitRows`; unscaled. Without `likeliest` all rows, with
+   * it only those that are not in `StepBatch.greedyRows`.
+   */
   readonly values: Float32Array;
+  /** What a device that can reduce rows itself found in all of them. */
+  readonly likeliest?: Likeliest;
+}
+
+export interface Likeliest {
+  /** i32 [S] the likeliest token of each row; the lowest among equals. Means nothing where `logits` is not finite. */
+  readonly tokens: Int32Array;
+  /** f32 [S] its logit; NaN or infinite where any logit of the row is. */
+  readonly logits: Float32Array;
 }
 
 export interface ModelRunner {

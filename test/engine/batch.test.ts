@@ -20,7 +20,8 @@ test('a decode, a scored chunk and the start of a prompt, one after another with
   add([20, 21, 22], { promptLogprobs: 1, maxTokens: 2 });
   add([30, 31, 32, 33, 34, 35, 36, 37, 38]);
   plan = scheduler.schedule(0);
-  const batch = builder.build(plan);
+  const greedy = (sequence: Sequence) => sequence.promptLength !== 3;
+  const batch = builder.build(plan, greedy);
   expect([...batch.tokens]).toEqual([14, 20, 21, 22, 30, 31, 32, 33, 34, 35, 36, 37]);
   expect([...batch.cumulativeLengths]).toEqual([0, 1, 4, 12]);
   expect([...batch.pastLengths]).toEqual([4, 0, 0]);
@@ -28,10 +29,11 @@ test('a decode, a scored chunk and the start of a prompt, one after another with
   expect([...batch.blockTables]).toEqual([0, 1, 2, 0, 3, 4]);
   // Row 0 samples; rows 1 and 2 score the tokens after them, row 3 samples; the last prompt is not done yet.
   expect([...batch.logitRows]).toEqual([0, 1, 2, 3]);
+  expect([...batch.greedyRows!]).toEqual([1, 0, 0, 0]);
   expect([plan.prefillTokens, plan.decodeTokens]).toEqual([11, 1]);
 
   scheduler.commit(plan, [15, 23, NO_TOKEN]);
-  const next = builder.build(scheduler.schedule(0));
+  const next = builder.build(scheduler.schedule(0), greedy);
   expect([...next.tokens]).toEqual([15, 23, 38]);
   expect([...next.pastLengths]).toEqual([5, 3, 8]);
   expect([...next.blockTables]).toEqual([0, 1, 0, 2, 0, 0, 3, 4, 5]);

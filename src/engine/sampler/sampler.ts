@@ -12,6 +12,11 @@ import { argmax, type Cut, findMass, TopSelection } from './selection.js';
 /** Temperatures below are greedy, as in vLLM: dividing by them overflows. */
 const LOWEST_TEMPERATURE = 1e-5;
 
+/** Whether the likeliest token is taken, whatever the random numbers. */
+export function isGreedy(params: SamplingParams): boolean {
+  return params.temperature < LOWEST_TEMPERATURE;
+}
+
 /** Holds the buffers for one vocabulary; serves one row at a time. */
 export class Sampler {
   readonly #selection = new TopSelection();
@@ -55,16 +60,15 @@ export class Sampler {
     }
     const best = argmax(logits, length);
     if (best < 0) return this.#likeliest(row, allowed);
-    const index =
-      sampling.temperature < LOWEST_TEMPERATURE
-        ? best
-        : this.#drawIndex(
-            logits,
-            length,
-            logits[best]!,
-            sampling,
-            uniform(sampling.seed, sequence.choice, sequence.length),
-          );
+    const index = isGreedy(sampling)
+      ? best
+      : this.#drawIndex(
+          logits,
+          length,
+          logits[best]!,
+          sampling,
+          uniform(sampling.seed, sequence.choice, sequence.length),
+        );
     return allowed === undefined ? index : allowed[index]!;
   }
 

@@ -11,6 +11,7 @@ import type { ModelRunner } from '../../runner.js';
 import { declareAttentionInputs } from './attention.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
+import { reduceLogits } from './logits.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs, OUTPUTS } from './rows.js';
 import { CpuRunner } from './runner.js';
@@ -71,9 +72,8 @@ async function buildCpuGraph(
   declareAttentionInputs(g, architecture, blockSize);
   const { lowering, present } = await lower(g, checkpoint, store, architecture.maxPositions, progress);
   const logits = buildDecoder(g, architecture, lowering);
-  g.alias(logits, OUTPUTS.logits);
+  reduceLogits(g, logits, architecture.vocabSize);
   g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
-  g.output(OUTPUTS.logits, 'float32', [1, 'S', architecture.vocabSize]);
   g.output(OUTPUTS.present, 'float32', [
     architecture.layers.length,
     'T',

@@ -13,8 +13,6 @@ export const ROW_INPUTS = {
 } as const;
 
 export const OUTPUTS = {
-  /** f32 [1, S, vocabulary] */
-  logits: 'logits',
   /** f32 [layers, T, 2 * KV heads * head size]: the step's keys, rotated, and values, for the pool. */
   present: 'present',
 } as const;

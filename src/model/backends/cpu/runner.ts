@@ -4,9 +4,14 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
 import { cacheInputs } from './attention.js';
+import { LOGIT_OUTPUTS } from './logits.js';
 import { CachePool } from './pool.js';
 import { OUTPUTS } from './rows.js';
 import { StepInputBuilder } from './step-inputs.js';
+
+const NO_LOGITS = new Float32Array(0);
+const REDUCED_OUTPUTS = [OUTPUTS.present, LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
+const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values];
 
 export interface CpuRunnerOptions {
   /** Path of the prepared ONNX model. */
@@ -75,12 +80,18 @@ export class CpuRunner implements ModelRunner {
   }
 
   async run(batch: StepBatch): Promise<StepLogits> {
-    const { feeds, pages, slots } = this.#inputs.build(batch);
-    const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) });
+    const { feeds, pages, slots, wholeRows } = this.#inputs.build(batch);
+    const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
+    const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) }, fetches);
     // Written only now: a step that failed has touched nothing.
     this.pool.write(outputs[OUTPUTS.present]?.data as Float32Array, slots);
-    const logits = outputs[OUTPUTS.logits]?.data as Float32Array;
-    return { vocabSize: this.vocabSize, values: batch.logitRows.length === 0 ? new Float32Array(0) : logits };
+    const values = wholeRows > 0 ? (outputs[LOGIT_OUTPUTS.values]?.data as Float32Array) : NO_LOGITS;
+    if (batch.greedyRows === undefined) return { vocabSize: this.vocabSize, values };
+    const likeliest = {
+      tokens: Int32Array.from(outputs[LOGIT_OUTPUTS.likeliest]?.data as BigInt64Array, Number),
+      logits: outputs[LOGIT_OUTPUTS.likeliestLogits]?.data as Float32Array,
+    };
+    return { vocabSize: this.vocabSize, values, likeliest };
   }
 
   async copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {

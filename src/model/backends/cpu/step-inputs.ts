@@ -6,6 +6,7 @@ import { Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { StepBatch } from '../../runner.js';
 import { ATTENTION_INPUTS, distinctWindows, TILE_FIELDS, windowInputs } from './attention.js';
+import { LOGIT_INPUTS } from './logits.js';
 import { ROW_INPUTS } from './rows.js';
 
 /** Query rows of a prefill tile. Larger ones waste work beyond the causal edge, smaller ones cost more nodes. */
@@ -20,6 +21,8 @@ export interface StepInputs {
   readonly pages: number;
   /** i32 [T] slot of each reordered row, counted through all pages. */
   readonly slots: Int32Array;
+  /** How many rows of logits are wanted whole. */
+  readonly wholeRows: number;
 }
 
 interface SequenceRows {
@@ -69,9 +72,14 @@ export class StepInputBuilder {
       [ROW_INPUTS.positions]: int64(positions, [1, rows]),
       [ROW_INPUTS.logitRows]: int64(logitRows, [logitRows.length]),
     };
+    const whole: number[] = [];
+    batch.logitRows.forEach((_, i) => {
+      if (batch.greedyRows?.[i] !== 1) whole.push(i);
+    });
+    feeds[LOGIT_INPUTS.wholeRows] = int32(Int32Array.from(whole), [whole.length]);
     const pages = this.#decodeFeeds(feeds, batch, decodes, prefills);
     this.#prefillFeeds(feeds, batch, prefills, decodes.length);
-    return { feeds, pages, slots };
+    return { feeds, pages, slots, wholeRows: whole.length };
   }
 
   /** Pool page of a position: block b is page b + 1. */
