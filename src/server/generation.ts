@@ -2,6 +2,7 @@
  * Runs one request of the API on the engine: every prompt is an engine request with its choices, all of them merged into
  * one run of steps. It ends a choice at a stop string, and an engine request once none of its choices is open.
  */
+import { setMaxListeners } from 'node:events';
 import { type EngineClient, EngineError, type NewRequest } from '../engine/client.js';
 import type { ChoiceOutput, TokenLogprobs } from '../engine/protocol.js';
 import type { TextModel } from '../text/text-model.js';
@@ -63,6 +64,8 @@ export class Generation {
     if (this.job.requests.length === 1 && only) return this.pump(only, 0, onStep, signal);
 
     const controller = new AbortController();
+    // Every prompt's stream listens.
+    setMaxListeners(0, controller.signal);
     const abort = () => controller.abort();
     if (signal.aborted) abort();
     signal.addEventListener('abort', abort, { once: true });
