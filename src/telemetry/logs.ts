@@ -48,8 +48,9 @@ export function logRequest(logger: Logger, record: RequestRecord): void {
     ...(record.cause instanceof Error && { err: record.cause }),
   };
   const text = `${record.method} ${record.path}`;
-  if (record.status >= 500 || record.cause !== undefined) logger.error(line, text);
+  if (record.cause !== undefined) logger.error(line, text);
   else if (quietPaths.has(record.path)) logger.debug(line, text);
+  else if (record.status >= 500) logger.error(line, text);
   else logger.info(line, text);
 }
 

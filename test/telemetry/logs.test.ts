@@ -57,6 +57,8 @@ describe('the log', () => {
     const probe: RequestRecord = { id: 'p', method: 'GET', path: '/health', start: 0, status: 200, streamed: false };
     expect(logged('info', false, probe)).toBe('');
     expect(logged('debug', false, probe)).toContain('GET /health');
+    // While the model loads, probes get 503, as they should.
+    expect(logged('info', false, { ...probe, status: 503 })).toBe('');
   });
 
   it('has errors of the server with their cause, those of callers without', () => {
