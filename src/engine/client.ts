@@ -1,5 +1,5 @@
 /** The server's view of the engine. `WorkerEngineClient` talks to the worker; tests implement it without one. */
-import type { ChoiceOutput, EngineFaultCode, EngineInfo, EngineStats, GenerationRequest } from './protocol.js';
+import type { ChoiceOutput, EngineFaultCode, EngineInfo, EngineStats, GenerationRequest, Seconds } from './protocol.js';
 
 /** A request without what the client itself fills in. */
 export type NewRequest = Omit<GenerationRequest, 'id' | 'arrival'>;
@@ -23,6 +23,11 @@ export interface EngineClient {
   readonly info: EngineInfo | undefined;
   /** After the latest step; undefined before the first. */
   readonly stats: EngineStats | undefined;
+  /**
+   * Since when a step is due: the end of the last one, or the arrival of the first request after it had none. Undefined
+   * while there is no request, or no model yet.
+   */
+  readonly stepDueSince: Seconds | undefined;
   /** Resolves when the model is loaded; rejects with the reason when it cannot be. */
   ready(): Promise<EngineInfo>;
   /**

@@ -35,13 +35,21 @@ const SCORED_LOGITS_BYTES = 64 * 2 ** 20;
 
 /** Where the time of a step went, and its rows. */
 interface StepRecord {
+  readonly sequences: number;
   readonly prefillTokens: number;
   readonly decodeTokens: number;
   readonly scheduleTime: Seconds;
   readonly modelTime: Seconds;
   readonly sampleTime: Seconds;
 }
-const NO_STEP: StepRecord = { prefillTokens: 0, decodeTokens: 0, scheduleTime: 0, modelTime: 0, sampleTime: 0 };
+const NO_STEP: StepRecord = {
+  sequences: 0,
+  prefillTokens: 0,
+  decodeTokens: 0,
+  scheduleTime: 0,
+  modelTime: 0,
+  sampleTime: 0,
+};
 
 export class EngineLoop {
   readonly cache: PagedCache;
@@ -111,6 +119,7 @@ export class EngineLoop {
     else this.#completeStep(plan, batch, logits);
     this.#steps++;
     this.#publish({
+      sequences: plan.chunks.length,
       prefillTokens: plan.prefillTokens,
       decodeTokens: plan.decodeTokens,
       scheduleTime: scheduled - start,
@@ -217,6 +226,7 @@ export class EngineLoop {
         waiting: this.scheduler.waiting,
         blocksUsed: this.cache.pool.usedBlocks,
         blocksTotal: this.cache.numBlocks,
+        emptySlots: this.scheduler.emptySlots,
         steps: this.#steps,
         preemptions: this.scheduler.preemptions,
         prefixQueries: 0,

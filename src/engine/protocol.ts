@@ -125,8 +125,13 @@ export interface EngineStats {
   readonly time: Seconds;
   readonly running: number;
   readonly waiting: number;
+  /** Blocks that sequences hold; those that only the prefix cache keeps are as good as free. */
   readonly blocksUsed: number;
   readonly blocksTotal: number;
+  /** Slots of the blocks in use that hold no token: what whole blocks cost. */
+  readonly emptySlots: number;
+  /** Sequences that took part in the step. */
+  readonly sequences: number;
   /** Rows of the step: prompt tokens and decode tokens. */
   readonly prefillTokens: number;
   readonly decodeTokens: number;
@@ -137,6 +142,7 @@ export interface EngineStats {
   /** Counters since start. */
   readonly steps: number;
   readonly preemptions: number;
+  /** Prompt tokens looked for in the prefix cache, and those found there. */
   readonly prefixQueries: number;
   readonly prefixHits: number;
 }
@@ -179,6 +185,8 @@ export interface EngineConfig {
   readonly gpuMemoryUtilization?: number | undefined;
   /** Tokens a block holds. */
   readonly blockSize: number;
+  /** Whether prompts share what they begin with; true if not given. */
+  readonly enablePrefixCaching?: boolean | undefined;
 }
 
 export type Precision = 'fp32' | 'fp16' | 'int8' | 'int4';

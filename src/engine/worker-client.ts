@@ -11,6 +11,7 @@ import type {
   EngineInfo,
   EngineStats,
   RequestId,
+  Seconds,
   WorkerMessage,
 } from './protocol.js';
 import { RequestStream } from './request-stream.js';
@@ -18,8 +19,8 @@ import { RequestStream } from './request-stream.js';
 export interface StartOptions {
   /** While loading: what is being done, and how much of it is, 0 to 1. */
   readonly onProgress?: (phase: string, fraction: number) => void;
-  /** After every step. */
-  readonly onStep?: (stats: EngineStats) => void;
+  /** After every step, with all that came out of it, also for requests whose client has left. */
+  readonly onStep?: (stats: EngineStats, outputs: readonly ChoiceOutput[]) => void;
   /** The engine could not start or is lost; called once, also when nothing waits for it. */
   readonly onFailure?: (error: Error) => void;
   /** Milliseconds that `close` waits for the step under way before it ends the thread by force; 10,000 if not given. */
@@ -56,6 +57,8 @@ export class WorkerEngineClient implements EngineClient {
   #state: EngineState = 'loading';
   #info: EngineInfo | undefined;
   #stats: EngineStats | undefined;
+  /** When the engine last got work after it had none. */
+  #busySince: Seconds = 0;
 
   constructor(worker: Worker, options: StartOptions) {
     this.#worker = worker;
@@ -85,6 +88,11 @@ export class WorkerEngineClient implements EngineClient {
     return this.#stats;
   }
 
+  get stepDueSince(): Seconds | undefined {
+    if (this.#state !== 'ready' || this.#streams.size === 0) return undefined;
+    return Math.max(this.#busySince, this.#stats?.time ?? 0);
+  }
+
   ready(): Promise<EngineInfo> {
     return this.#ready;
   }
@@ -104,6 +112,7 @@ export class WorkerEngineClient implements EngineClient {
         return;
       }
       signal?.addEventListener('abort', abort, { once: true });
+      if (this.#streams.size === 0) this.#busySince = arrival;
       this.#streams.set(id, stream);
       this.#command({ kind: 'generate', request: { ...request, id, arrival } });
     };
@@ -147,13 +156,14 @@ export class WorkerEngineClient implements EngineClient {
       case 'ready':
         if (this.#state !== 'loading') break;
         this.#info = message.info;
+        this.#busySince = now();
         this.#state = 'ready';
         this.#settleReady.resolve(message.info);
         break;
       case 'step':
         this.#stats = message.stats;
         this.#deliver(message.outputs);
-        this.#options.onStep?.(message.stats);
+        this.#options.onStep?.(message.stats, message.outputs);
         break;
       case 'failed':
         this.#fail(message.user ? new UserError(message.message) : new Error(message.message));

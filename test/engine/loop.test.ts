@@ -31,6 +31,9 @@ describe('a request', () => {
     expect(firstToken!).toBeLessThan(finished);
     expect(stats[0]).toMatchObject({ running: 1, prefillTokens: 5, decodeTokens: 0, steps: 1, blocksUsed: 2 });
     expect(stats[3]).toMatchObject({ running: 0, prefillTokens: 0, decodeTokens: 1, steps: 4, blocksUsed: 0 });
+    expect(stats.map(({ sequences }) => sequences)).toEqual([1, 1, 1, 1, 0]);
+    // Two blocks of four slots hold the prompt's five tokens, then six, then seven.
+    expect(stats.map(({ emptySlots }) => emptySlots)).toEqual([3, 2, 1, 0, 0]);
   });
 
   test('ends with its end token, named', async () => {
@@ -241,7 +244,7 @@ describe('the loop', () => {
     );
     expect(records.get('1/0')!.last.finish).toBe('abort');
     expect(records.get('2/0')!.last.finish).toBe('abort');
-    expect(loop.cache.pool.usedBlocks).toBe(0);
+    expect(loop.cache.availableBlocks).toBe(loop.cache.numBlocks);
   });
 
   test('parks while there is nothing to do', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError, type NewRequest } from '../../src/engine/client.js';
+import { now } from '../../src/engine/clock.js';
 import type { ChoiceOutput, EngineConfig } from '../../src/engine/protocol.js';
 import { type StartOptions, startEngine, type WorkerEngineClient } from '../../src/engine/worker-client.js';
 import { UserError } from '../../src/errors.js';
@@ -134,6 +135,40 @@ describe('generate', () => {
     expect(error).toMatchObject({ name: 'EngineError', code: 'step_failed', message: 'this choice failed' });
     expect(await stream.next()).toEqual({ done: true, value: undefined });
     await until(() => told.includes('abort'));
+  });
+});
+
+describe('the step that is due', () => {
+  test('is none without requests, and late while the engine is silent', async () => {
+    const { client } = start('good');
+    expect(client.stepDueSince).toBeUndefined();
+    await client.ready();
+    expect(client.stepDueSince).toBeUndefined();
+    const before = now();
+    const running = collect(client.generate(newRequest({ maxTokens: 5 })));
+    const asked = client.stepDueSince!;
+    expect(asked).toBeGreaterThanOrEqual(before);
+    await until(() => (client.stats?.steps ?? 0) >= 2);
+    expect(client.stepDueSince).toBe(client.stats!.time);
+    expect(client.stepDueSince!).toBeGreaterThan(asked);
+    await running;
+    expect(client.stepDueSince).toBeUndefined();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const later = now();
+    const second = client.generate(newRequest({ maxTokens: 1000 }));
+    void second.next();
+    // The engine rested before it: only its own waiting counts.
+    expect(client.stepDueSince!).toBeGreaterThanOrEqual(later);
+    await second.return();
+    expect(client.stepDueSince).toBeUndefined();
+  });
+
+  test('shows every output, also of a request that was left', async () => {
+    const seen: ChoiceOutput[] = [];
+    const { client } = start('good', { onStep: (_stats, outputs) => seen.push(...outputs) });
+    await collect(client.generate(newRequest({ maxTokens: 3 })));
+    expect(seen.map(({ tokens }) => tokens[0])).toEqual([10, 11, 12]);
+    expect(seen.at(-1)!.finish).toBe('length');
   });
 });
 

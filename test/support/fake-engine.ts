@@ -40,6 +40,7 @@ export class FakeEngine implements EngineClient {
   state: EngineState = 'ready';
   info: EngineInfo | undefined;
   stats: EngineStats | undefined;
+  stepDueSince: number | undefined;
   /** Every request that was made. */
   readonly requests: NewRequest[] = [];
   /** Requests being served. */

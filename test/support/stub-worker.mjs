@@ -26,7 +26,11 @@ function step() {
     if (entry.sent === entry.request.maxTokens) running.delete(id);
   }
   stats.steps++;
-  send({ kind: 'step', outputs, stats: { ...stats, running: running.size } });
+  send({
+    kind: 'step',
+    outputs,
+    stats: { ...stats, time: (performance.timeOrigin + performance.now()) / 1000, running: running.size },
+  });
   if (mode === 'crash' && stats.steps === 3) throw new Error('out of luck');
   if (mode === 'exit' && stats.steps === 3) process.exit(7);
 }

@@ -60,6 +60,13 @@ export class Scheduler {
     return this.#preemptions;
   }
 
+  /** Slots of blocks that are taken but hold no token yet. O(running). */
+  get emptySlots(): number {
+    let slots = 0;
+    for (const { blocks, computed } of this.#running) slots += blocks.length * this.#cache.blockSize - computed;
+    return slots;
+  }
+
   /** Takes in a sequence that passed `refusal`. O(log n). */
   add(sequence: Sequence): void {
     this.#queue.push(sequence);
