@@ -11,6 +11,7 @@
  */
 import type { Architecture } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
+import { dataTypeCode } from '../../graph/data-type.js';
 
 const MICROSOFT = 'com.microsoft';
 
@@ -55,7 +56,15 @@ export function windowInputs(window: number | undefined) {
  */
 export const TILE_FIELDS = ['begin', 'end', 'chunk', 'past', 'pagesBegin', 'pagesEnd', 'skip'] as const;
 
-export function declareAttentionInputs(g: GraphBuilder, architecture: Architecture, blockSize: number): void {
+/** Element type of the pool. Half precision halves the bytes of a decode step; products are in f32 either way. */
+export type CacheType = 'float32' | 'float16';
+
+export function declareAttentionInputs(
+  g: GraphBuilder,
+  architecture: Architecture,
+  blockSize: number,
+  cacheType: CacheType,
+): void {
   const I = ATTENTION_INPUTS;
   const heads = architecture.numHeads;
   g.input(I.hasDecodes, 'bool', []);
@@ -74,7 +83,7 @@ export function declareAttentionInputs(g: GraphBuilder, architecture: Architectu
   }
   architecture.layers.forEach((_, n) => {
     for (const name of Object.values(cacheInputs(n))) {
-      g.input(name, 'float32', ['pages', architecture.numKvHeads, blockSize, architecture.headSize]);
+      g.input(name, cacheType, ['pages', architecture.numKvHeads, blockSize, architecture.headSize]);
     }
   });
 }
@@ -83,7 +92,7 @@ export function distinctWindows(architecture: Architecture): (number | undefined
   return [...new Set(architecture.layers.map((layer) => layer.slidingWindow))];
 }
 
-/** f32 [pages, KV heads, page size, head size] each. */
+/** [pages, KV heads, page size, head size] each. */
 export function cacheInputs(layer: number): { key: Value; value: Value } {
   return { key: `past_key_values.${layer}.key`, value: `past_key_values.${layer}.value` };
 }
@@ -97,6 +106,7 @@ export function pagedAttention(
   architecture: Architecture,
   layer: number,
   rows: { q: Value; k: Value; v: Value },
+  cacheType: CacheType,
 ): Value {
   return g.scope(`layers.${layer}.attention`, () => {
     const width = architecture.numHeads * architecture.headSize;
@@ -106,15 +116,19 @@ export function pagedAttention(
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
     const decoded = g.node('If', [ATTENTION_INPUTS.hasDecodes], {
       name: 'decode',
-      then_branch: branch('decodes', (b) => decodeAttention(b, architecture, layer, rows)),
+      then_branch: branch('decodes', (b) => decodeAttention(b, architecture, layer, rows, cacheType)),
       else_branch: branch('no_decodes', (b) => b.node('Identity', [none], { name: 'no_decoded' })),
     });
     return g.node('If', [ATTENTION_INPUTS.hasPrefills], {
       name: 'prefill',
-      then_branch: branch('prefills', (b) => prefillAttention(b, architecture, layer, rows, decoded)),
+      then_branch: branch('prefills', (b) => prefillAttention(b, architecture, layer, rows, cacheType, decoded)),
       else_branch: branch('no_prefills', (b) => b.node('Identity', [decoded], { name: 'only_decoded' })),
     });
   });
+}
+
+function asFloat32(g: GraphBuilder, pages: Value, cacheType: CacheType): Value {
+  return cacheType === 'float32' ? pages : g.node('Cast', [pages], { to: dataTypeCode('float32'), name: 'pages_f32' });
 }
 
 /** One new token per sequence. Group size G = heads / KV heads; queries of a group share a KV head. */
@@ -123,6 +137,7 @@ function decodeAttention(
   architecture: Architecture,
   layer: number,
   rows: { q: Value; k: Value; v: Value },
+  cacheType: CacheType,
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
   const group = numHeads / kvHeads;
@@ -157,9 +172,9 @@ function decodeAttention(
     });
   const [pageLse, pageValues] = g.nodes('If', [ATTENTION_INPUTS.direct], 2, {
     name: 'pages',
-    then_branch: partials('direct', (_, pool) => pool),
+    then_branch: partials('direct', (b, pool) => asFloat32(b, pool, cacheType)),
     else_branch: partials('gathered', (b, pool) =>
-      b.node('Gather', [pool, ATTENTION_INPUTS.pageIds], { axis: 0, name: 'gather_pages' }),
+      asFloat32(b, b.node('Gather', [pool, ATTENTION_INPUTS.pageIds], { axis: 0, name: 'gather_pages' }), cacheType),
     ),
   }) as [Value, Value];
 
@@ -197,6 +212,7 @@ function prefillAttention(
   architecture: Architecture,
   layer: number,
   rows: { q: Value; k: Value; v: Value },
+  cacheType: CacheType,
   decoded: Value,
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
@@ -230,7 +246,10 @@ function prefillAttention(
     /** Past pages and earlier rows of the chunk, [1, KH, past + begin - chunk, HS]. */
     const before = (pool: Value, ownHeads: Value, name: string) => {
       const gathered = b.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
-      const byHead = b.node('Transpose', [gathered], { perm: [1, 0, 2, 3], name: `${name}_by_head` });
+      const byHead = b.node('Transpose', [asFloat32(b, gathered, cacheType)], {
+        perm: [1, 0, 2, 3],
+        name: `${name}_by_head`,
+      });
       const flat = b.node('Reshape', [byHead, b.int64([1, kvHeads, -1, headSize])], {
         name: `${name}_flat`,
         allowzero: 0,
@@ -245,7 +264,7 @@ function prefillAttention(
     const slice = (x: Value, name: string) => b.node('Slice', [x, begin, end, one], { name });
     // Length of everything the last row of the tile sees; the operator wants it less one as well.
     const total = b.node('Add', [past, b.node('Sub', [end, chunk])], { name: 'total' });
-    const total32 = b.node('Cast', [total], { to: 6, name: 'total_i32' });
+    const total32 = b.node('Cast', [total], { to: dataTypeCode('int32'), name: 'total_i32' });
     const [attended] = b.nodes(
       'GroupQueryAttention',
       [

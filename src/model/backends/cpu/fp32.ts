@@ -4,7 +4,7 @@ import type { Checkpoint } from '../../formats/checkpoint.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer, type Lowering } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
-import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
+import { attentionBlock, type LoweringOptions, ROW_INPUTS, type RopeTables } from './rows.js';
 import { bytesOf, concatenate, headNorms, storeRopes } from './weights.js';
 
 /** Reads the checkpoint's parameters into the store, tensor by tensor, and returns the lowering that uses them. */
@@ -12,7 +12,7 @@ export async function fp32Lowering(
   g: GraphBuilder,
   checkpoint: Checkpoint,
   store: WeightStore,
-  positions: number,
+  { positions, cacheType }: LoweringOptions,
   progress: (fraction: number) => void,
 ): Promise<{ lowering: Lowering; present: Value[] }> {
   const { architecture } = checkpoint;
@@ -43,7 +43,7 @@ export async function fp32Lowering(
     attention(g, layer, qkv) {
       const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
       const headNorm = architecture.qkNorm ? weight(`layers.${layer}.headNorm`) : undefined;
-      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm);
+      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, cacheType);
       present.push(block.present);
       return block.output;
     },

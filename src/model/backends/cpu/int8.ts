@@ -11,7 +11,7 @@ import type { WeightStore } from '../../graph/weight-store.js';
 import { applyHadamardToRows } from './hadamard.js';
 import { quantizeColumns } from './quantize.js';
 import { downBlock, RotatedParameters } from './rotation.js';
-import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
+import { attentionBlock, type LoweringOptions, ROW_INPUTS, type RopeTables } from './rows.js';
 import { bytesOf, concatenate, headNorms, storeRopes } from './weights.js';
 
 /**
@@ -28,7 +28,7 @@ export async function int8Lowering(
   g: GraphBuilder,
   checkpoint: Checkpoint,
   store: WeightStore,
-  positions: number,
+  { positions, cacheType }: LoweringOptions,
   progress: (fraction: number) => void,
 ): Promise<{ lowering: Lowering; present: Value[] }> {
   const { architecture } = checkpoint;
@@ -88,7 +88,7 @@ export async function int8Lowering(
     attention(g, layer, qkv) {
       const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
       const headNorm = architecture.qkNorm ? weight(`layers.${layer}.headNorm`) : undefined;
-      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm);
+      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, cacheType);
       present.push(block.present);
       return block.output;
     },

@@ -4,11 +4,12 @@ import { UserError } from '../../../errors.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
+import { dataTypeCode } from '../../graph/data-type.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { prepareModel } from '../../prepare.js';
 import type { ModelRunner } from '../../runner.js';
-import { declareAttentionInputs } from './attention.js';
+import { type CacheType, declareAttentionInputs } from './attention.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
@@ -32,14 +33,17 @@ export async function loadCpuModel(
   }
   const { architecture } = checkpoint;
   const { blockSize } = config;
+  // The reference stays in full precision throughout; elsewhere half of the cache's bytes cost no accuracy to speak of.
+  const cacheType: CacheType = precision === 'fp32' ? 'float32' : 'float16';
   const modelFile = await prepareModel(['cpu', precision, checkpoint.fingerprint, blockSize], (g, store) =>
-    buildCpuGraph(g, store, checkpoint, lower, blockSize, (fraction) => progress('prepare', fraction)),
+    buildCpuGraph(g, store, checkpoint, lower, blockSize, cacheType, (fraction) => progress('prepare', fraction)),
   );
   progress('load', 0);
   const runner = await CpuRunner.create({
     modelFile,
     architecture,
     blockSize,
+    cacheType,
     kvCacheMemory: config.kvCacheMemory,
     threads: config.threads,
   });
@@ -65,16 +69,28 @@ async function buildCpuGraph(
   checkpoint: Checkpoint,
   lower: typeof fp32Lowering,
   blockSize: number,
+  cacheType: CacheType,
   progress: (fraction: number) => void,
 ): Promise<void> {
   const { architecture } = checkpoint;
   declareRowInputs(g);
-  declareAttentionInputs(g, architecture, blockSize);
-  const { lowering, present } = await lower(g, checkpoint, store, architecture.maxPositions, progress);
+  declareAttentionInputs(g, architecture, blockSize, cacheType);
+  const { lowering, present } = await lower(
+    g,
+    checkpoint,
+    store,
+    { positions: architecture.maxPositions, cacheType },
+    progress,
+  );
   const logits = buildDecoder(g, architecture, lowering);
   reduceLogits(g, logits, architecture.vocabSize);
-  g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
-  g.output(OUTPUTS.present, 'float32', [
+  if (cacheType === 'float32') {
+    g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
+  } else {
+    const rows = g.node('Concat', present, { axis: 0, name: 'present_rows_f32' });
+    g.nodes('Cast', [rows], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'present_rows' });
+  }
+  g.output(OUTPUTS.present, cacheType, [
     architecture.layers.length,
     'T',
     2 * architecture.numKvHeads * architecture.headSize,

@@ -3,6 +3,7 @@
  * of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always masked; block b of the
  * engine is page b + 1.
  */
+import type { CacheType } from './attention.js';
 
 export interface PoolShape {
   readonly layers: number;
@@ -11,12 +12,20 @@ export interface PoolShape {
   /** Tokens of a block. */
   readonly blockSize: number;
   readonly numBlocks: number;
+  readonly type: CacheType;
+}
+
+/** f32, or the bits of f16. */
+export type CacheArray = Float32Array | Uint16Array;
+
+function elementBytes(type: CacheType): number {
+  return type === 'float32' ? 4 : 2;
 }
 
 export class CachePool {
-  /** By layer, f32 over all pages. */
-  readonly keys: readonly Float32Array[];
-  readonly values: readonly Float32Array[];
+  /** By layer, over all pages. */
+  readonly keys: readonly CacheArray[];
+  readonly values: readonly CacheArray[];
   readonly bytes: number;
   /** Elements of one page of one layer's keys or values. */
   readonly pageElements: number;
@@ -24,32 +33,37 @@ export class CachePool {
   constructor(readonly shape: PoolShape) {
     this.pageElements = shape.kvHeads * shape.blockSize * shape.headSize;
     const layerElements = (shape.numBlocks + 1) * this.pageElements;
-    this.bytes = 2 * shape.layers * layerElements * Float32Array.BYTES_PER_ELEMENT;
+    const layerBytes = layerElements * elementBytes(shape.type);
+    this.bytes = 2 * shape.layers * layerBytes;
     const memory = new ArrayBuffer(this.bytes);
-    const view = (index: number) =>
-      new Float32Array(memory, index * layerElements * Float32Array.BYTES_PER_ELEMENT, layerElements);
+    const view = (index: number): CacheArray => {
+      const start = index * layerBytes;
+      return shape.type === 'float32'
+        ? new Float32Array(memory, start, layerElements)
+        : new Uint16Array(memory, start, layerElements);
+    };
     this.keys = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer));
     this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));
   }
 
   /** Blocks that fit into `bytes` of memory. */
   static blocksIn(bytes: number, shape: Omit<PoolShape, 'numBlocks'>): number {
-    const block = 2 * shape.layers * shape.kvHeads * shape.blockSize * shape.headSize * Float32Array.BYTES_PER_ELEMENT;
+    const block = 2 * shape.layers * shape.kvHeads * shape.blockSize * shape.headSize * elementBytes(shape.type);
     return Math.floor(bytes / block) - 1;
   }
 
   /**
-   * Writes the rows of a step: `present` f32 [layers, rows, 2 * KV heads * head size] holds each row's keys and then its
+   * Writes the rows of a step: `present` [layers, rows, 2 * KV heads * head size] holds each row's keys and then its
    * values; row r goes to slot `slots[r]`, counted through all pages.
    */
-  write(present: Float32Array, slots: Int32Array): void {
+  write(present: CacheArray, slots: Int32Array): void {
     const { layers, kvHeads, headSize, blockSize } = this.shape;
     const rows = slots.length;
     const kvWidth = kvHeads * headSize;
     const headStride = blockSize * headSize;
     for (let layer = 0; layer < layers; layer++) {
-      const keys = this.keys[layer] as Float32Array;
-      const values = this.values[layer] as Float32Array;
+      const keys = this.keys[layer] as CacheArray;
+      const values = this.values[layer] as CacheArray;
       for (let row = 0; row < rows; row++) {
         const slot = slots[row] as number;
         const page = Math.floor(slot / blockSize);

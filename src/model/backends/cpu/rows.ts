@@ -1,7 +1,7 @@
 /** Inputs and outputs of the CPU graph and the parts around its linear layers and attention. Rows are [1, T, width]. */
 import type { Architecture } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import { pagedAttention } from './attention.js';
+import { type CacheType, pagedAttention } from './attention.js';
 
 export const ROW_INPUTS = {
   /** i64 [1, T] */
@@ -13,7 +13,7 @@ export const ROW_INPUTS = {
 } as const;
 
 export const OUTPUTS = {
-  /** f32 [layers, T, 2 * KV heads * head size]: the step's keys, rotated, and values, for the pool. */
+  /** [layers, T, 2 * KV heads * head size] of the pool's type: the step's keys, rotated, and values, for the pool. */
   present: 'present',
 } as const;
 
@@ -21,6 +21,12 @@ export function declareRowInputs(g: GraphBuilder): void {
   g.input(ROW_INPUTS.tokens, 'int64', [1, 'T']);
   g.input(ROW_INPUTS.positions, 'int64', [1, 'T']);
   g.input(ROW_INPUTS.logitRows, 'int64', ['S']);
+}
+
+export interface LoweringOptions {
+  /** Positions that the rope tables cover. */
+  readonly positions: number;
+  readonly cacheType: CacheType;
 }
 
 /** cos and sin tables of each rope, f32 [positions, dimensions / 2], as constants of the graph. */
@@ -40,6 +46,7 @@ export function attentionBlock(
   qkv: Value,
   rope: RopeTables,
   headNorm: Value | undefined,
+  cacheType: CacheType,
 ): { output: Value; present: Value } {
   const { numHeads, numKvHeads, headSize } = architecture;
   const prefix = `layers.${layer}`;
@@ -71,7 +78,7 @@ export function attentionBlock(
     rotary_embedding_dim: dimensions === headSize ? 0 : dimensions,
   });
   const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
-  const output = pagedAttention(g, architecture, layer, { q, k, v });
+  const output = pagedAttention(g, architecture, layer, { q, k, v }, cacheType);
   const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
   return { output, present };
 }

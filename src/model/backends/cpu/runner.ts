@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
-import { cacheInputs } from './attention.js';
+import { type CacheType, cacheInputs } from './attention.js';
 import { LOGIT_OUTPUTS } from './logits.js';
-import { CachePool } from './pool.js';
+import { type CacheArray, CachePool } from './pool.js';
 import { OUTPUTS } from './rows.js';
 import { StepInputBuilder } from './step-inputs.js';
 
@@ -18,6 +18,7 @@ export interface CpuRunnerOptions {
   readonly modelFile: string;
   readonly architecture: Architecture;
   readonly blockSize: number;
+  readonly cacheType: CacheType;
   /** Bytes of the paged cache. */
   readonly kvCacheMemory: number;
   /** 0 takes one thread a core. */
@@ -47,6 +48,7 @@ export class CpuRunner implements ModelRunner {
       kvHeads: architecture.numKvHeads,
       headSize: architecture.headSize,
       blockSize,
+      type: options.cacheType,
     };
     const pool = new CachePool({ ...shape, numBlocks: CachePool.blocksIn(options.kvCacheMemory, shape) });
     const session = await InferenceSession.create(options.modelFile, {
@@ -84,7 +86,7 @@ export class CpuRunner implements ModelRunner {
     const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
     const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) }, fetches);
     // Written only now: a step that failed has touched nothing.
-    this.pool.write(outputs[OUTPUTS.present]?.data as Float32Array, slots);
+    this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
     const values = wholeRows > 0 ? (outputs[LOGIT_OUTPUTS.values]?.data as Float32Array) : NO_LOGITS;
     if (batch.greedyRows === undefined) return { vocabSize: this.vocabSize, values };
     const likeliest = {
@@ -109,14 +111,14 @@ export class CpuRunner implements ModelRunner {
   /** The pool up to `pages`, as feeds; kept while the number of pages stays the same. */
   #cacheView(pages: number): Record<string, Tensor> {
     if (pages === this.#cachePages) return this.#cacheFeeds;
-    const { kvHeads, blockSize, headSize } = this.pool.shape;
+    const { kvHeads, blockSize, headSize, type } = this.pool.shape;
     const feeds: Record<string, Tensor> = {};
-    const view = (pool: Float32Array) =>
-      new Tensor('float32', pool.subarray(0, pages * this.pool.pageElements), [pages, kvHeads, blockSize, headSize]);
+    const view = (pool: CacheArray) =>
+      new Tensor(type, pool.subarray(0, pages * this.pool.pageElements), [pages, kvHeads, blockSize, headSize]);
     this.architecture.layers.forEach((_, layer) => {
       const names = cacheInputs(layer);
-      feeds[names.key] = view(this.pool.keys[layer] as Float32Array);
-      feeds[names.value] = view(this.pool.values[layer] as Float32Array);
+      feeds[names.key] = view(this.pool.keys[layer] as CacheArray);
+      feeds[names.value] = view(this.pool.values[layer] as CacheArray);
     });
     this.#cacheFeeds = feeds;
     this.#cachePages = pages;
