@@ -20,9 +20,9 @@ import { Workload } from '../src/loadgen/workload.js';
 const AIPERF = '0.13.0';
 const VENV = resolve('.venv/aiperf');
 const CONCURRENCY = 2;
-const REQUESTS = 40;
+const REQUESTS = 64;
 const ROUNDS = 2;
-const OUTPUT_TOKENS = 24;
+const OUTPUT_TOKENS = 16;
 const TOLERANCE = 0.1;
 /** aiperf wants a tokenizer to start, though it takes the counts of the server's. */
 const TOKENIZER = resolve('test/fixtures/models/tiny-llama');
@@ -51,7 +51,7 @@ const workloadOf = (model: string, seed: number): Workload =>
     model,
     endpoint: 'completions',
     seed,
-    promptTokens: { kind: 'uniform', low: 32, high: 96 },
+    promptTokens: { kind: 'uniform', low: 64, high: 64 },
     outputTokens: { kind: 'uniform', low: OUTPUT_TOKENS, high: OUTPUT_TOKENS },
     sharedPrefixTokens: 0,
     promptAs: 'words',
