@@ -72,6 +72,8 @@ export interface GenerationRequest {
 export interface TokenLogprobs {
   readonly token: TokenId;
   readonly logprob: number;
+  /** Its place among all tokens by probability: 1 is the likeliest; equals share the better one. */
+  readonly rank: number;
   /** The likeliest alternatives, best first; may or may not contain the token itself. */
   readonly top: readonly { readonly token: TokenId; readonly logprob: number }[];
 }

@@ -56,7 +56,7 @@ export class Choice {
     private readonly options: ChoiceOptions,
     prompt: Int32Array,
   ) {
-    this.detokenizer = text.detokenizer({ skipSpecialTokens: options.skipSpecialTokens });
+    this.detokenizer = text.detokenizer({ skipSpecialTokens: options.skipSpecialTokens, continuation: true });
     for (const token of prompt.subarray(-longestCharacter)) this.detokenizer.push(token);
     const stops = options.stop.filter((stop) => stop !== '');
     this.matcher = stops.length > 0 ? new StopMatcher(stops, { includeStop: options.includeStop }) : undefined;

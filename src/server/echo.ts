@@ -32,12 +32,12 @@ export function promptEntries(
 export function promptLogprobsJson(text: TextModel, logprobs: readonly (TokenLogprobs | null)[]): unknown[] {
   return logprobs.map((known) => {
     if (known === null) return null;
-    const json: Record<string, { logprob: number; rank: number | null; decoded_token: string }> = {};
-    const put = (token: number, logprob: number, rank: number | null) => {
+    const json: Record<string, { logprob: number; rank: number; decoded_token: string }> = {};
+    const put = (token: number, logprob: number, rank: number) => {
       json[token] = { logprob: finite(logprob), rank, decoded_token: text.tokenText(token) };
     };
-    put(known.token, known.logprob, null);
     for (const [i, other] of known.top.entries()) put(other.token, other.logprob, i + 1);
+    put(known.token, known.logprob, known.rank);
     return json;
   });
 }

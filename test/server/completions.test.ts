@@ -120,6 +120,10 @@ describe('a whole completion', () => {
       66: { logprob: expect.any(Number), rank: 1, decoded_token: 'B' },
       67: { logprob: expect.any(Number), rank: 2, decoded_token: 'C' },
     });
+    const alone: Json = await (await completion({ prompt: [65, 66], prompt_logprobs: 0 })).json();
+    expect(alone.choices[0].prompt_logprobs[1]).toEqual({
+      66: { logprob: expect.any(Number), rank: 7, decoded_token: 'B' },
+    });
   });
 
   it('adds special tokens to the prompt unless told not to', async () => {

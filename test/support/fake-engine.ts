@@ -32,6 +32,8 @@ export function fakeLogprobs(token: number, position: number, count: number): To
   return {
     token,
     logprob: fakeLogprob(token, position),
+    // It is its own likeliest alternative where there are any.
+    rank: count > 0 ? 1 : 7,
     top: alternatives.map((other, i) => ({ token: other, logprob: fakeLogprob(token, position) - i })),
   };
 }

@@ -16,12 +16,13 @@ export class Logprobs {
    */
   of(logits: Float32Array, token: TokenId, alternatives: number): TokenLogprobs {
     const best = argmax(logits, logits.length);
-    if (best < 0) return { token, logprob: LOWEST_LOGPROB, top: [] };
+    if (best < 0) return { token, logprob: LOWEST_LOGPROB, rank: 1, top: [] };
     const maximum = logits[best]!;
     const normalizer = logSumExp(logits, maximum);
     return {
       token,
       logprob: finite(logits[token]!, normalizer),
+      rank: rankOf(logits, logits[token]!, maximum),
       top: this.#top(logits, maximum, alternatives).map((id) => ({
         token: id,
         logprob: finite(logits[id]!, normalizer),
@@ -45,6 +46,14 @@ export class Logprobs {
 
 function finite(logit: number, normalizer: number): number {
   return Number.isFinite(logit) ? Math.max(logit - normalizer, LOWEST_LOGPROB) : LOWEST_LOGPROB;
+}
+
+/** One more than the finite logits above `logit`; what is not finite itself comes after all that are. */
+function rankOf(logits: Float32Array, logit: number, maximum: number): number {
+  const bound = Number.isFinite(logit) ? logit : Number.NEGATIVE_INFINITY;
+  let above = 0;
+  for (let i = 0; i < logits.length; i++) if (logits[i]! > bound && logits[i]! <= maximum) above++;
+  return above + 1;
 }
 
 /** Over the finite logits, of which `maximum` is the largest. */

@@ -29,6 +29,7 @@ describe('Logprobs', () => {
         const normalizer = maximum + Math.log(row.reduce((sum, logit) => sum + Math.exp(logit - maximum), 0));
         const result = logprobs.of(row, token, alternatives);
         expect(result.logprob).toBeCloseTo(row[token]! - normalizer, 8);
+        expect(result.rank).toBe(1 + row.filter((logit) => logit > row[token]!).length);
         const sorted = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b).slice(0, alternatives);
         expect(result.top.map((entry) => entry.token)).toEqual(sorted);
       }),
@@ -54,8 +55,11 @@ describe('Logprobs', () => {
     expect(logprobs.of(Float32Array.from([nan, 1, infinity]), 1, 3)).toEqual({
       token: 1,
       logprob: 0,
+      rank: 1,
       top: [{ token: 1, logprob: 0 }],
     });
+    expect(logprobs.of(Float32Array.from([nan, 1, infinity]), 0, 0).rank).toBe(2);
+    expect(logprobs.of(Float32Array.from([minus, 3, 2]), 0, 0).rank).toBe(3);
   });
 });
 
