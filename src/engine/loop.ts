@@ -28,6 +28,10 @@ export interface LoopLimits {
   readonly maxNumBatchedTokens: number;
   /** Longest sequence, prompt and output. */
   readonly maxModelLen: number;
+  /** Whether prompts share what they begin with; true if not given. */
+  readonly enablePrefixCaching?: boolean | undefined;
+  /** Names the model in the keys of the prefix cache. */
+  readonly model?: string;
 }
 
 /** What the logits of scored prompt tokens may take in one step; f32 rows of the vocabulary. */
@@ -74,7 +78,8 @@ export class EngineLoop {
     this.#limits = limits;
     this.#clock = clock;
     this.#readout = new Readout(runner.vocabSize);
-    this.cache = new PagedCache(runner.numBlocks, runner.blockSize);
+    const { enablePrefixCaching = true, model = '' } = limits;
+    this.cache = new PagedCache(runner.numBlocks, runner.blockSize, enablePrefixCaching ? { model } : undefined);
     const scored = Math.floor(SCORED_LOGITS_BYTES / (4 * runner.vocabSize));
     this.scheduler = new Scheduler(this.cache, { ...limits, maxScoredTokens: Math.max(scored, runner.blockSize) });
   }
@@ -109,6 +114,8 @@ export class EngineLoop {
     let logits: StepLogits | undefined;
     let failure: unknown;
     try {
+      const { sources, targets } = plan.copies;
+      if (sources.length > 0) await this.#runner.copyBlocks(Int32Array.from(sources), Int32Array.from(targets));
       logits = await this.#runner.run(batch);
     } catch (error) {
       failure = error;
@@ -224,13 +231,13 @@ export class EngineLoop {
         time: this.#clock(),
         running: this.scheduler.running,
         waiting: this.scheduler.waiting,
-        blocksUsed: this.cache.pool.usedBlocks,
+        blocksUsed: this.cache.numBlocks - this.cache.availableBlocks,
         blocksTotal: this.cache.numBlocks,
         emptySlots: this.scheduler.emptySlots,
         steps: this.#steps,
         preemptions: this.scheduler.preemptions,
-        prefixQueries: 0,
-        prefixHits: 0,
+        prefixQueries: this.scheduler.prefixQueries,
+        prefixHits: this.scheduler.prefixHits,
       },
     });
   }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Command, GenerationRequest } from '../../src/engine/protocol.js';
-import { requestOf, runRequests, runScript } from '../support/engine.js';
+import { type ChoiceRecord, requestOf, runRequests, runScript } from '../support/engine.js';
 import { FakeRunner, fakeGreedy, type StepFailure } from '../support/fake-runner.js';
 
 const VOCABULARY = 24;
@@ -13,10 +13,24 @@ interface Arrival {
   readonly abortAfter: number | undefined;
 }
 
+/** Prompts that begin like others, for as long as it takes, and go on in their own way. */
+const prompts = fc
+  .record({
+    common: fc.constantFrom(0, 1, 2),
+    length: fc.nat(36),
+    own: fc.array(fc.nat(VOCABULARY - 1), { minLength: 1, maxLength: 16 }),
+  })
+  .map(({ common, length, own }) => [
+    ...Array.from({ length }, (_, i) => (i * (common + 3) + common) % VOCABULARY),
+    ...own,
+  ]);
+
 const arrivals: fc.Arbitrary<Arrival> = fc
   .record({
     turn: fc.nat(40),
-    prompt: fc.array(fc.nat(VOCABULARY - 1), { minLength: 1, maxLength: 40 }),
+    prompt: prompts,
+    cacheSalt: fc.constantFrom('', '', '', 'other'),
+    promptLogprobs: fc.constantFrom(undefined, undefined, undefined, 0),
     maxTokens: fc.nat(30),
     choices: fc.constantFrom(1, 1, 1, 2, 3),
     priority: fc.constantFrom(0, 0, 0, -1, 2),
@@ -40,18 +54,19 @@ const histories = fc.record({
   maxNumSeqs: fc.integer({ min: 1, max: 8 }),
   maxNumBatchedTokens: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 7, max: 64 })),
   maxModelLen: fc.integer({ min: 8, max: 80 }),
+  enablePrefixCaching: fc.constantFrom(true, true, false),
   arrivals: fc.array(arrivals, { minLength: 1, maxLength: 10 }),
   failures: fc.dictionary(fc.nat(60).map(String), fc.constantFrom<StepFailure>('before', 'garbage'), { maxKeys: 3 }),
 });
 
 test('1,000 random histories: outputs equal solo runs, nothing leaks, nobody starves', async () => {
-  const seen = { preemptions: 0, aborts: 0, failures: 0, refusals: 0, complete: 0 };
+  const seen = { preemptions: 0, aborts: 0, failures: 0, refusals: 0, complete: 0, cached: 0 };
   await fc.assert(
     fc.asyncProperty(histories, async (history) => {
-      const { blockSize, poolTokens, maxNumSeqs, maxNumBatchedTokens, failures } = history;
+      const { blockSize, poolTokens, maxNumSeqs, maxNumBatchedTokens, enablePrefixCaching, failures } = history;
       const numBlocks = Math.ceil(poolTokens / blockSize);
       const maxModelLen = Math.min(history.maxModelLen, numBlocks * blockSize);
-      const limits = { maxNumSeqs, maxNumBatchedTokens, maxModelLen };
+      const limits = { maxNumSeqs, maxNumBatchedTokens, maxModelLen, enablePrefixCaching };
       const script = new Map<number, Command[]>();
       const at = (turn: number, command: Command) => script.set(turn, [...(script.get(turn) ?? []), command]);
       const requests = history.arrivals.map(({ turn, request, abortAfter }, index) => {
@@ -71,11 +86,12 @@ test('1,000 random histories: outputs equal solo runs, nothing leaks, nobody sta
       });
       const { records, stats, loop } = await runScript(runner, limits, script);
       expect(runner.violations).toEqual([]);
-      expect(loop.cache.pool.usedBlocks).toBe(0);
+      expect(loop.cache.availableBlocks).toBe(loop.cache.numBlocks);
       expect(stats.at(-1)).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
 
       let work = 0;
       let longest = 0;
+      let hits = 0;
       for (const request of requests) {
         const solo = await alone(request, limits.maxModelLen);
         for (let choice = 0; choice < request.choices; choice++) {
@@ -85,6 +101,11 @@ test('1,000 random histories: outputs equal solo runs, nothing leaks, nobody sta
           const expected = solo.get(`${request.id}/${choice}`)!;
           const preemptions = record.last.timings!.preemptions;
           const length = request.prompt.length + record.tokens.length;
+          const cached = record.outputs[0]!.cachedTokens!;
+          expect(cached % blockSize).toBe(0);
+          expect(cached).toBeLessThan(request.prompt.length);
+          if (!enablePrefixCaching || (request.promptLogprobs !== undefined && choice === 0)) expect(cached).toBe(0);
+          hits += cached;
           work += length * (1 + preemptions);
           longest = Math.max(longest, length);
           seen.preemptions += preemptions;
@@ -109,11 +130,14 @@ test('1,000 random histories: outputs equal solo runs, nothing leaks, nobody sta
               expect(record.tokens).toEqual(expected.tokens);
               expect(record.last.finish).toBe(expected.last.finish);
               expect(record.last.stopToken).toBe(expected.last.stopToken);
+              expect(scores(record)).toEqual(scores(expected));
           }
         }
       }
       // Every step but an empty one computes something that a sequence needs, and preemptions are bounded: sequences are
       // let in with a block to grow into, so those ahead must have grown by a block each time one loses its own.
+      expect(hits).toBeLessThanOrEqual(stats.at(-1)!.prefixHits);
+      seen.cached += hits;
       const steps = stats.at(-1)!.steps;
       expect(steps).toBeLessThanOrEqual(work);
       const sequences = requests.reduce((sum, { choices }) => sum + choices, 0);
@@ -126,6 +150,11 @@ test('1,000 random histories: outputs equal solo runs, nothing leaks, nobody sta
   // The histories are worth something only if all of this happens in them.
   for (const count of Object.values(seen)) expect(count).toBeGreaterThan(100);
 });
+
+/** The log probabilities of a choice's prompt, as they came. */
+function scores({ outputs }: ChoiceRecord) {
+  return outputs.flatMap(({ promptLogprobs }) => promptLogprobs ?? []);
+}
 
 /** The request by itself in an engine with plenty of everything, its prompt in one chunk. */
 async function alone(request: GenerationRequest, maxModelLen: number) {

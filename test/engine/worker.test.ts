@@ -60,26 +60,34 @@ async function generate(client: WorkerEngineClient, overrides: Parameters<typeof
   return { tokens, logprobs, finish };
 }
 
-test('many at once get the reference’s tokens, also when they must be preempted', async () => {
-  const steps: EngineStats[] = [];
-  // About 16 blocks; nine sequences of 43 to 69 tokens want three to five each.
-  const client = start({ kvCacheMemory: 200_000 }, { onStep: (stats) => steps.push(stats) });
-  const requests = [0, 1, 2].flatMap(() => expected.cases);
-  const results = await Promise.all(
-    requests.map(({ ids }) => generate(client, { prompt: ids, maxTokens: 40, logprobs: 0 })),
-  );
-  for (const [i, { greedy, greedy_logprobs, greedy_gaps }] of requests.entries()) {
-    const { tokens, logprobs, finish } = results[i]!;
-    const sure = greedy_gaps.findIndex((gap) => gap <= 0.001);
-    const length = sure < 0 ? greedy.length : sure;
-    expect(tokens.slice(0, length)).toEqual(greedy.slice(0, length));
-    for (let t = 0; t < length; t++) expect(logprobs[t]!).toBeCloseTo(greedy_logprobs[t]!, 2);
-    expect(finish).toBe('length');
-  }
-  expect(Math.max(...steps.map(({ running }) => running))).toBeGreaterThan(2);
-  expect(steps.at(-1)!.preemptions).toBeGreaterThan(0);
-  expect(steps.at(-1)).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
-});
+// About 16 blocks; nine sequences of 43 to 69 tokens want three to five each. Three share each prompt, so that 10 blocks
+// are as tight where prefixes are.
+test.each([
+  [200_000, false],
+  [130_000, true],
+])(
+  'many at once get the reference’s tokens, also when they must be preempted (%i bytes, prefixes %s)',
+  async (kvCacheMemory, enablePrefixCaching) => {
+    const steps: EngineStats[] = [];
+    const client = start({ kvCacheMemory, enablePrefixCaching }, { onStep: (stats) => steps.push(stats) });
+    const requests = [0, 1, 2].flatMap(() => expected.cases);
+    const results = await Promise.all(
+      requests.map(({ ids }) => generate(client, { prompt: ids, maxTokens: 40, logprobs: 0 })),
+    );
+    for (const [i, { greedy, greedy_logprobs, greedy_gaps }] of requests.entries()) {
+      const { tokens, logprobs, finish } = results[i]!;
+      const sure = greedy_gaps.findIndex((gap) => gap <= 0.001);
+      const length = sure < 0 ? greedy.length : sure;
+      expect(tokens.slice(0, length)).toEqual(greedy.slice(0, length));
+      for (let t = 0; t < length; t++) expect(logprobs[t]!).toBeCloseTo(greedy_logprobs[t]!, 2);
+      expect(finish).toBe('length');
+    }
+    expect(Math.max(...steps.map(({ running }) => running))).toBeGreaterThan(2);
+    expect(steps.at(-1)!.preemptions).toBeGreaterThan(0);
+    expect(steps.at(-1)).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
+    expect(steps.at(-1)!.prefixHits > 0).toBe(enablePrefixCaching);
+  },
+);
 
 test('a client that leaves frees its blocks in the step under way', async () => {
   const client = start();

@@ -115,7 +115,7 @@ describe('500 requests that end by end token, stop token, length, abort and erro
 
     expect(ended).toBe(500);
     for (const finish of ['stop', 'length', 'abort', 'error']) expect(finishes.get(finish)).toBeGreaterThan(40);
-    expect(loop.cache.pool.usedBlocks).toBe(0);
+    expect(loop.cache.availableBlocks).toBe(loop.cache.numBlocks);
     expect(residentBytes() - afterFifty).toBeLessThan(32 * 2 ** 20);
   });
 });

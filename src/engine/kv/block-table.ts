@@ -1,7 +1,14 @@
 /** The blocks of one sequence in the order of its tokens: token at position p lies in `blocks[p / blockSize]`. */
+import type { BlockKey } from './block-keys.js';
 import type { BlockId } from './block-pool.js';
 
 export class BlockTable {
+  /** The prefix cache's: keys of the sequence's full blocks, as far as they were asked for; kept when blocks are lost. */
+  readonly keys: BlockKey[] = [];
+  /** The prefix cache's: leading blocks of the table that are cached. */
+  published = 0;
+  /** The prefix cache's: when the table was started, counted in resets; 0 publishes nothing. */
+  generation = 0;
   #blocks = new Int32Array(4);
   #length = 0;
 
@@ -31,6 +38,11 @@ export class BlockTable {
   /** Takes the last block off. */
   pop(): BlockId | undefined {
     return this.#length === 0 ? undefined : this.#blocks[--this.#length];
+  }
+
+  replace(index: number, block: BlockId): void {
+    if (!(index >= 0 && index < this.#length)) throw new RangeError(`no block ${index} in a table of ${this.#length}`);
+    this.#blocks[index] = block;
   }
 
   /** Copies the table into a row of `StepBatch.blockTables`. */

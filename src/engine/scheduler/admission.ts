@@ -1,7 +1,9 @@
 /** Who may start: requests that can be served at all, and sequences whose blocks are there. */
 import type { PagedCache } from '../kv/paged-cache.js';
+import type { FoundPrefix } from '../kv/prefix-cache.js';
 import type { EngineFault, GenerationRequest } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
+import { scoresPrompt } from './plan.js';
 import type { RunningList } from './running-list.js';
 
 /** Why a request can never be served, or undefined when it can. */
@@ -33,17 +35,34 @@ export function expectedBlocks(sequence: Sequence, cache: PagedCache): number {
 }
 
 /** Blocks that running sequences are expected to take beyond those they have. */
-export function promisedBlocks(running: RunningList, cache: PagedCache): number {
+export function promisedBlocks(running: Iterable<Sequence>, cache: PagedCache): number {
   let promised = 0;
   for (const sequence of running) promised += Math.max(0, expectedBlocks(sequence, cache) - sequence.blocks.length);
   return promised;
 }
 
-/** Whether a sequence can start beside those that run. */
-export function fits(sequence: Sequence, running: RunningList, maxNumSeqs: number, cache: PagedCache): boolean {
+/**
+ * Leading tokens of a sequence that may come from the prefix cache: at least one is computed, for its logits, and of a
+ * prompt that is scored all whose logits are still wanted.
+ */
+export function reusableTokens(sequence: Sequence): number {
+  const { promptLength, promptScored } = sequence;
+  const scoring = scoresPrompt(sequence) && promptScored < promptLength;
+  return scoring ? Math.max(0, promptScored - 1) : sequence.length - 1;
+}
+
+/** Whether a sequence can start beside those that run. Blocks it shares with them it need not be given. */
+export function fits(
+  sequence: Sequence,
+  found: FoundPrefix,
+  running: RunningList,
+  maxNumSeqs: number,
+  cache: PagedCache,
+): boolean {
   return (
     running.size < maxNumSeqs &&
-    expectedBlocks(sequence, cache) <= cache.availableBlocks - promisedBlocks(running, cache)
+    expectedBlocks(sequence, cache) - found.blocks.length + found.idle <=
+      cache.availableBlocks - promisedBlocks(running, cache)
   );
 }
 
@@ -54,12 +73,8 @@ export function fitsAfterPreemption(
   maxNumSeqs: number,
   cache: PagedCache,
 ): boolean {
-  let stay = 0;
-  let blocks = cache.numBlocks;
-  for (const other of running) {
-    if (other.request.priority > sequence.request.priority) continue;
-    stay++;
-    blocks -= Math.max(expectedBlocks(other, cache), other.blocks.length);
-  }
-  return stay < maxNumSeqs && expectedBlocks(sequence, cache) <= blocks;
+  const staying = Array.from(running).filter((other) => other.request.priority <= sequence.request.priority);
+  const held = cache.distinctBlocks(staying.map(({ blocks }) => blocks));
+  const blocks = cache.numBlocks - held - promisedBlocks(staying, cache);
+  return staying.length < maxNumSeqs && expectedBlocks(sequence, cache) <= blocks;
 }

@@ -1,4 +1,5 @@
 /** What one step computes: for each of its sequences, which tokens, and which of their logits are wanted. */
+import type { BlockCopies } from '../kv/paged-cache.js';
 import type { Sequence } from '../sequence.js';
 
 /** Tokens `start` to `start + count - 1` of one sequence. */
@@ -20,6 +21,8 @@ export interface PlannedChunk {
 export class Plan {
   readonly #pool: PlannedChunk[] = [];
   readonly chunks: PlannedChunk[] = [];
+  /** To be made before the step, whether it succeeds or not. */
+  readonly copies: BlockCopies = { sources: [], targets: [] };
   /** Rows of the step, T. */
   tokens = 0;
   prefillTokens = 0;
@@ -27,6 +30,8 @@ export class Plan {
 
   clear(): void {
     this.chunks.length = 0;
+    this.copies.sources.length = 0;
+    this.copies.targets.length = 0;
     this.tokens = 0;
     this.prefillTokens = 0;
     this.decodeTokens = 0;

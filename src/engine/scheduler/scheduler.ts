@@ -10,8 +10,8 @@
 import type { PagedCache } from '../kv/paged-cache.js';
 import type { FinishReason, Seconds, TokenId } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
-import { fits, fitsAfterPreemption } from './admission.js';
-import { Plan } from './plan.js';
+import { fits, fitsAfterPreemption, reusableTokens } from './admission.js';
+import { Plan, scoresPrompt } from './plan.js';
 import { RunningList } from './running-list.js';
 import { TokenBudget } from './token-budget.js';
 import { WaitingQueue } from './waiting-queue.js';
@@ -36,6 +36,8 @@ export class Scheduler {
   readonly #running = new RunningList();
   readonly #plan = new Plan();
   #preemptions = 0;
+  #prefixQueries = 0;
+  #prefixHits = 0;
 
   constructor(cache: PagedCache, limits: SchedulerLimits) {
     this.#cache = cache;
@@ -67,6 +69,16 @@ export class Scheduler {
     return slots;
   }
 
+  /** Prompt tokens that were looked for in the prefix cache since the start. */
+  get prefixQueries(): number {
+    return this.#prefixQueries;
+  }
+
+  /** Those of them that were found. */
+  get prefixHits(): number {
+    return this.#prefixHits;
+  }
+
   /** Takes in a sequence that passed `refusal`. O(log n). */
   add(sequence: Sequence): void {
     this.#queue.push(sequence);
@@ -78,11 +90,11 @@ export class Scheduler {
    */
   schedule(now: Seconds): Plan {
     const preemptions = this.#preemptions;
+    this.#plan.clear();
     const admissionPossible = this.#queue.size > 0 && this.#running.size < this.#maxNumSeqs;
     this.#budget.share(this.#running, admissionPossible);
     this.#secureBlocks();
     if (this.#preemptions === preemptions) this.#admit(now);
-    this.#plan.clear();
     for (const sequence of this.#running) {
       if (sequence.planned > 0) this.#plan.add(sequence);
     }
@@ -99,6 +111,7 @@ export class Scheduler {
       if (sequence.state !== 'running') continue;
       sequence.computed += count;
       sequence.planned = 0;
+      this.#cache.publish(sequence.blocks, sequence.tokens, sequence.computed, sequence.request.cacheSalt);
       const token = sampled[i]!;
       if (token !== NO_TOKEN) {
         const finish = sequence.append(token);
@@ -128,7 +141,7 @@ export class Scheduler {
     sequence.finish = reason;
   }
 
-  /** Proves that blocks belong to running sequences and to nobody else; throws what is wrong. */
+  /** Proves that blocks belong to running sequences, the prefix cache and nobody else; throws what is wrong. */
   check(): void {
     for (const sequence of this.#queue) {
       if (sequence.blocks.length > 0) throw new Error('a waiting sequence holds blocks');
@@ -140,27 +153,56 @@ export class Scheduler {
   #secureBlocks(): void {
     for (let i = 0; i < this.#running.size; i++) {
       const sequence = this.#running.at(i);
-      while (sequence.planned > 0 && !this.#cache.grow(sequence.blocks, sequence.computed + sequence.planned)) {
-        this.#preempt(this.#running.last!);
-      }
+      while (sequence.planned > 0 && !this.#secure(sequence)) this.#preempt(this.#running.last!);
     }
+  }
+
+  /** Takes the blocks for what a sequence computes in this step; false when they are not there. */
+  #secure(sequence: Sequence): boolean {
+    const { blocks, computed, planned } = sequence;
+    return this.#cache.grow(blocks, computed + planned, computed, this.#plan.copies);
   }
 
   #admit(now: Seconds): void {
     while (this.#budget.left > 0) {
       const sequence = this.#queue.peek();
-      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#budget.prefill(sequence)) return;
-      if (!this.#cache.grow(sequence.blocks, sequence.planned)) throw new Error('blocks of an admission are missing');
+      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#start(sequence)) return;
       this.#queue.remove(sequence);
       sequence.state = 'running';
+      if (sequence.firstScheduled === undefined) this.#countPrefix(sequence);
       sequence.firstScheduled ??= now;
       this.#running.add(sequence);
     }
   }
 
+  /** Gives a sequence what the prefix cache has of it and plans its first chunk; false when the budget has no room for it. */
+  #start(sequence: Sequence): boolean {
+    const { blocks, request } = sequence;
+    const found = this.#cache.find(blocks, sequence.tokens, reusableTokens(sequence), request.cacheSalt);
+    sequence.computed = found.blocks.length * this.#cache.blockSize;
+    if (!this.#budget.prefill(sequence)) {
+      sequence.computed = 0;
+      return false;
+    }
+    this.#cache.start(blocks);
+    if (!this.#secure(sequence)) throw new Error('blocks of an admission are missing');
+    return true;
+  }
+
+  #countPrefix(sequence: Sequence): void {
+    sequence.cachedTokens = sequence.computed;
+    if (scoresPrompt(sequence) || !this.#cache.findsPrefixes) return;
+    this.#prefixQueries += sequence.promptLength;
+    this.#prefixHits += sequence.cachedTokens;
+  }
+
   /** Whether the sequence can start now; those of lower priority give way to it when that is enough. */
   #makeRoom(sequence: Sequence): boolean {
-    const fitsNow = () => fits(sequence, this.#running, this.#maxNumSeqs, this.#cache);
+    const fitsNow = () => {
+      const { blocks, tokens, request } = sequence;
+      const found = this.#cache.find(blocks, tokens, reusableTokens(sequence), request.cacheSalt);
+      return fits(sequence, found, this.#running, this.#maxNumSeqs, this.#cache);
+    };
     if (fitsNow()) return true;
     const last = this.#running.last;
     if (last === undefined || last.request.priority <= sequence.request.priority) return false;
