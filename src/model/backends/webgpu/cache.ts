@@ -4,6 +4,7 @@
  * write their slots in place and nothing is copied.
  */
 import { InferenceSession, type OnnxValue, Tensor } from 'onnxruntime-node';
+import { UserError } from '../../../errors.js';
 import { GraphBuilder } from '../../graph/builder.js';
 import { cacheNames } from './names.js';
 import { webgpuSessionOptions } from './session.js';
@@ -18,6 +19,8 @@ export interface CacheShape {
 }
 
 const BYTES_PER_ELEMENT = 2;
+/** What slots hold that were never written; 1 in fp16. */
+const MARK = 0x3c00;
 
 /** Bytes of one block in one layer's keys, or values. */
 export function blockBytes(shape: Omit<CacheShape, 'numBlocks' | 'layers'>): number {
@@ -44,10 +47,14 @@ export class DeviceCache {
     this.bytes = tensors.length * shape.numBlocks * blockBytes(shape);
   }
 
-  /** Allocates the cache, zeroed. */
+  /**
+   * Allocates the cache.
+   *
+   * @throws UserError when the device has no room for it
+   */
   static async create(shape: CacheShape): Promise<DeviceCache> {
     const g = new GraphBuilder('allocate');
-    g.nodes('Expand', [g.constant('float16', [1], new Uint16Array(1)), g.input('shape', 'int64', [4])], ['tensor']);
+    g.nodes('Expand', [g.constant('float16', [1], Uint16Array.of(MARK)), g.input('shape', 'int64', [4])], ['tensor']);
     g.output('tensor', 'float16', ['blocks', 'slots', 'heads', 'size']);
     const session = await InferenceSession.create(g.toBytes(), {
       ...webgpuSessionOptions(),
@@ -61,6 +68,7 @@ export class DeviceCache {
         const { tensor } = await session.run(feeds);
         tensors.push(tensor as Tensor);
       }
+      await verify(shape, tensors);
     } catch (error) {
       for (const tensor of tensors) tensor.dispose();
       await session.release();
@@ -111,6 +119,27 @@ export class DeviceCache {
       });
     }
     return g.toBytes();
+  }
+}
+
+/** Reads the last block of every tensor: a buffer that could not be allocated is reported by nobody, and reads as zeros. */
+async function verify(shape: CacheShape, tensors: readonly Tensor[]): Promise<void> {
+  const g = new GraphBuilder('verify');
+  const dims = ['blocks', shape.blockSize, shape.kvHeads, shape.headSize];
+  g.nodes('Gather', [g.input('tensor', 'float16', dims), g.input('block', 'int64', [1])], ['content'], { axis: 0 });
+  g.output('content', 'float16', [1, ...dims.slice(1)]);
+  const session = await InferenceSession.create(g.toBytes(), webgpuSessionOptions());
+  try {
+    const block = new Tensor('int64', BigInt64Array.of(BigInt(shape.numBlocks - 1)), [1]);
+    for (const tensor of tensors) {
+      const { content } = await session.run({ tensor, block });
+      if ((content!.data as unknown as Uint16Array).some((bits) => bits !== MARK)) {
+        const mib = Math.round((tensors.length * shape.numBlocks * blockBytes(shape)) / 2 ** 20);
+        throw new UserError(`The GPU has no room for a cache of ${mib} MiB; give it less by --kv-cache-memory.`);
+      }
+    }
+  } finally {
+    await session.release();
   }
 }
 

@@ -79,7 +79,7 @@ export class WebGpuRunner implements ModelRunner {
     // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.
     for (const name of this.#presentNames) (outputs[name] as Tensor).dispose();
     const logits = float32(outputs[LOGITS] as Tensor);
-    checkFinite(logits, this.vocabSize);
+    checkLogits(logits, this.vocabSize, this.description);
     const rows = batch.logitRows.length;
     if (rows === 0) return { vocabSize: this.vocabSize, values: new Float32Array(0) };
     if (this.#takesLogitRows) return { vocabSize: this.vocabSize, values: logits };
@@ -119,10 +119,16 @@ export class WebGpuRunner implements ModelRunner {
   }
 }
 
-/** An overflow makes a whole row not finite, since norms and products spread it: one element of each tells. */
-function checkFinite(logits: Float32Array, vocabSize: number): void {
+/**
+ * An overflow makes a whole row not finite, since norms and products spread it: one element of each tells. A device that
+ * is lost or out of memory may fail to run the kernels without an error: then what is downloaded is zeros.
+ */
+function checkLogits(logits: Float32Array, vocabSize: number, device: string): void {
   for (let row = 0; row < logits.length; row += vocabSize) {
     if (!Number.isFinite(logits[row])) throw new LogitsNotFiniteError();
+    if (logits[row] === 0 && logits.subarray(row, row + vocabSize).every((x) => x === 0)) {
+      throw stepError(new Error('device lost or out of memory: it returned nothing but zeros'), device);
+    }
   }
 }
 

@@ -10,7 +10,7 @@ import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { ropeTables } from '../../rope.js';
-import { BLOCK_LENGTH, dequantizeBlocks, quantizeBlocks } from './block-quantize.js';
+import { BLOCK_LENGTH, dequantizeBlocks, quantizeBlocks } from '../block-quantize.js';
 import type { WebGpuPrecision } from './graph.js';
 
 /** fp16 [positions, dimensions / 2] each. */
