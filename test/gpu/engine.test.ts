@@ -69,7 +69,8 @@ const generate = (request: GenerationRequest): Command => ({ kind: 'generate', r
 describe('preemption', () => {
   it('changes no token: sequences that lost their blocks are computed again', async () => {
     const requests = Array.from({ length: 6 }, (_, i) =>
-      requestOf({ id: i, prompt: cases[i % cases.length]!.ids, maxTokens: 40 }),
+      // Of its own salt each, so that equal prompts share no block.
+      requestOf({ id: i, prompt: cases[i % cases.length]!.ids, maxTokens: 40, cacheSalt: String(i) }),
     );
     // Six sequences of up to 69 tokens want 3 blocks each in the end.
     const { outputs, loop } = await runLoop(new LimitedRunner(device, 8), new Map([[0, requests.map(generate)]]));
