@@ -13,37 +13,41 @@ export class BatchBuilder {
 
   /**
    * The arrays are views that hold until the next call. Logit rows come in the order of the plan's chunks; in each, first
-   * those that score the prompt, then the one to sample from.
+   * those that score the prompt, then the one to sample from. Chunks without tokens have no rows.
    * @param greedy whether the likeliest token is all that is needed of a sequence's row
    */
   build(plan: Plan, greedy: (sequence: Sequence) => boolean): StepBatch {
     const { chunks } = plan;
+    let sequences = 0;
     let maxBlocks = 1;
     let wanted = 0;
-    for (const { sequence, scoreCount, samples } of chunks) {
+    for (const { sequence, count, scoreCount, samples } of chunks) {
+      if (count === 0) continue;
+      sequences++;
       maxBlocks = Math.max(maxBlocks, sequence.blocks.length);
       wanted += scoreCount + (samples ? 1 : 0);
     }
     const tokens = this.#tokens.view(plan.tokens);
-    const cumulativeLengths = this.#cumulativeLengths.view(chunks.length + 1);
-    const pastLengths = this.#pastLengths.view(chunks.length);
-    const blockTables = this.#blockTables.view(chunks.length * maxBlocks).fill(0);
+    const cumulativeLengths = this.#cumulativeLengths.view(sequences + 1);
+    const pastLengths = this.#pastLengths.view(sequences);
+    const blockTables = this.#blockTables.view(sequences * maxBlocks).fill(0);
     const logitRows = this.#logitRows.view(wanted);
 
     if (this.#greedyRows.length < wanted) this.#greedyRows = new Uint8Array(wanted * 2);
     const greedyRows = this.#greedyRows.subarray(0, wanted).fill(0);
 
+    let b = 0;
     let row = 0;
     let logits = 0;
     cumulativeLengths[0] = 0;
-    for (let b = 0; b < chunks.length; b++) {
-      const { sequence, start, count, scoreStart, scoreCount, samples } = chunks[b]!;
+    for (const { sequence, start, count, scoreStart, scoreCount, samples } of chunks) {
+      if (count === 0) continue;
       sequence.copyTokens(start, start + count, tokens, row);
       sequence.blocks.copyTo(blockTables, b * maxBlocks);
       pastLengths[b] = start;
       for (let i = 0; i < scoreCount; i++) logitRows[logits++] = row + scoreStart - start + i;
       row += count;
-      cumulativeLengths[b + 1] = row;
+      cumulativeLengths[++b] = row;
       if (!samples) continue;
       greedyRows[logits] = greedy(sequence) ? 1 : 0;
       logitRows[logits++] = row - 1;

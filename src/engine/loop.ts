@@ -156,8 +156,11 @@ export class EngineLoop {
       message: `The model failed on a step of this request: ${reason}`,
     };
     for (const { sequence } of plan.chunks) {
-      const choice = this.#choices.get(sequence);
-      if (choice !== undefined) this.#end(choice, 'error', fault);
+      // What waits for its prompt fails with it.
+      for (const failed of [...sequence.forks, sequence]) {
+        const choice = this.#choices.get(failed);
+        if (choice !== undefined) this.#end(choice, 'error', fault);
+      }
     }
   }
 
@@ -192,8 +195,9 @@ export class EngineLoop {
       const choice = new Choice(sequence, this.#runner.vocabSize);
       choices.push(choice);
       this.#choices.set(sequence, choice);
-      this.scheduler.add(sequence);
+      if (index > 0) choices[0]!.sequence.attach(sequence);
     }
+    this.scheduler.add(choices[0]!.sequence);
     this.#requests.set(request.id, choices);
   }
 

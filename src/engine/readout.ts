@@ -44,19 +44,28 @@ export class Readout {
     const { likeliest } = logits;
     let row = 0;
     let whole = 0;
+    // Where the last chunk with tokens samples from; its forks do as well.
+    let sample = 0;
+    let wholeSample = 0;
+    let reduced = false;
     for (let i = 0; i < chunks.length; i++) {
       const chunk = chunks[i]!;
-      const { sequence, scoreCount, samples } = chunk;
-      const reduced = samples && likeliest !== undefined && batch.greedyRows?.[row + scoreCount] === 1;
-      this.#sampled[i] = NO_TOKEN;
-      if (sequence.state === 'running') {
-        const choice = choiceOf(sequence);
-        if (scoresPrompt(sequence)) this.#scorePrompt(chunk, choice, logits, whole);
-        if (reduced) this.#sampled[i] = this.#take(choice, likeliest, row + scoreCount);
-        else if (samples) this.#sampled[i] = this.#draw(choice, this.#row(logits, whole + scoreCount));
+      const { sequence, scoreCount, samples, forkOf } = chunk;
+      const scores = whole;
+      if (forkOf === undefined) {
+        sample = row + scoreCount;
+        wholeSample = whole + scoreCount;
+        reduced = samples && likeliest !== undefined && batch.greedyRows?.[sample] === 1;
+        row = sample + (samples ? 1 : 0);
+        whole = wholeSample + (samples && !reduced ? 1 : 0);
       }
-      row += scoreCount + (samples ? 1 : 0);
-      whole += scoreCount + (samples && !reduced ? 1 : 0);
+      this.#sampled[i] = NO_TOKEN;
+      if (sequence.state === 'finished') continue;
+      const choice = choiceOf(sequence);
+      if (scoresPrompt(sequence)) this.#scorePrompt(chunk, choice, logits, scores);
+      if (!samples) continue;
+      if (reduced) this.#sampled[i] = this.#take(choice, likeliest!, sample);
+      else this.#sampled[i] = this.#draw(choice, this.#row(logits, wholeSample));
     }
     return this.#sampled;
   }

@@ -21,6 +21,14 @@ export class Sequence {
   /** Tokens of the prompt whose log probability has been reported. */
   promptScored = 0;
 
+  /**
+   * Other choices of its request that start as copies of it once its prompt is computed, in order. Until then they are
+   * nowhere else: they wait with it.
+   */
+  readonly forks: Sequence[] = [];
+  /** The sequence that has this one among its forks. */
+  origin: Sequence | undefined;
+
   finish: FinishReason | undefined;
   /** The end token that caused `finish: 'stop'`. */
   stopToken: TokenId | undefined;
@@ -85,6 +93,19 @@ export class Sequence {
   /** Whether its next token is the one sampled last, not one of a prompt (or of what preemption made a prompt again). */
   get decoding(): boolean {
     return this.computed >= this.promptLength && this.pending === 1;
+  }
+
+  /** Takes in another choice of the same request that is to start as a copy of this one. */
+  attach(fork: Sequence): void {
+    this.forks.push(fork);
+    fork.origin = this;
+  }
+
+  /** Leaves the sequence whose copy it was to be. */
+  detach(): void {
+    if (this.origin === undefined) return;
+    this.origin.forks.splice(this.origin.forks.indexOf(this), 1);
+    this.origin = undefined;
   }
 
   token(position: number): TokenId {

@@ -89,6 +89,33 @@ test.each([
   },
 );
 
+test('choices of one prompt that share its blocks get what they get apart', async () => {
+  const ids = expected.cases[0]!.ids;
+  const together = start();
+  // One at a time, and nothing is shared.
+  const apart = start({ maxNumSeqs: 1, enablePrefixCaching: false });
+  const choices = async (client: WorkerEngineClient) => {
+    const {
+      id: _id,
+      arrival: _arrival,
+      ...request
+    } = requestOf({
+      prompt: ids.slice(0, 21),
+      choices: 4,
+      maxTokens: 30,
+      sampling: { temperature: 1, seed: 11 },
+    });
+    const tokens: number[][] = [[], [], [], []];
+    for await (const outputs of client.generate(request)) {
+      for (const output of outputs) tokens[output.choice]!.push(...output.tokens);
+    }
+    return tokens;
+  };
+  const [shared, plain] = [await choices(together), await choices(apart)];
+  expect(shared).toEqual(plain);
+  expect(new Set(shared.map((tokens) => tokens.join())).size).toBe(4);
+});
+
 test('a client that leaves frees its blocks in the step under way', async () => {
   const client = start();
   await client.ready();

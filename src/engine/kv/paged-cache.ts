@@ -84,7 +84,7 @@ export class PagedCache {
    */
   grow(table: BlockTable, tokens: number, written: number, copies: BlockCopies): boolean {
     const first = Math.floor(written / this.blockSize);
-    const shared = first < table.length && this.pool.references(table.at(first)) > 1;
+    const shared = this.mustCopy(table, written);
     const missing = this.blocksFor(tokens) - table.length;
     if (missing + (shared ? 1 : 0) > this.availableBlocks) return false;
     if (shared) {
@@ -97,6 +97,12 @@ export class PagedCache {
     }
     for (let i = 0; i < missing; i++) table.push(this.#allocate());
     return true;
+  }
+
+  /** Whether the block of a position to be written next is shared. */
+  mustCopy(table: BlockTable, position: number): boolean {
+    const index = Math.floor(position / this.blockSize);
+    return index < table.length && this.pool.references(table.at(index)) > 1;
   }
 
   /** Makes an empty table an equal owner of another's blocks. */

@@ -34,11 +34,27 @@ export function expectedBlocks(sequence: Sequence, cache: PagedCache): number {
   return Math.min(cache.blocksFor(sequence.length) + 1, cache.blocksFor(sequence.maxSlots));
 }
 
-/** Blocks that running sequences are expected to take beyond those they have. */
+/** Blocks that running sequences are expected to take beyond those they have, for themselves and for their forks. */
 export function promisedBlocks(running: Iterable<Sequence>, cache: PagedCache): number {
   let promised = 0;
-  for (const sequence of running) promised += Math.max(0, expectedBlocks(sequence, cache) - sequence.blocks.length);
+  for (const sequence of running) {
+    promised += Math.max(0, expectedBlocks(sequence, cache) - sequence.blocks.length);
+    if (cache.mustCopy(sequence.blocks, sequence.computed)) promised++;
+    for (const fork of sequence.forks) promised += forkBlocks(fork, cache);
+  }
   return promised;
+}
+
+/** Blocks that a fork is expected to take: it shares the full ones of its prompt. */
+export function forkBlocks(fork: Sequence, cache: PagedCache): number {
+  return expectedBlocks(fork, cache) - Math.floor(fork.length / cache.blockSize);
+}
+
+/** Sequences that run, and those that join them without waiting for admission. */
+export function takenSlots(running: RunningList): number {
+  let slots = 0;
+  for (const sequence of running) slots += 1 + sequence.forks.length;
+  return slots;
 }
 
 /**
@@ -60,7 +76,7 @@ export function fits(
   cache: PagedCache,
 ): boolean {
   return (
-    running.size < maxNumSeqs &&
+    takenSlots(running) < maxNumSeqs &&
     expectedBlocks(sequence, cache) - found.blocks.length + found.idle <=
       cache.availableBlocks - promisedBlocks(running, cache)
   );

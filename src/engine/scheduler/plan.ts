@@ -15,6 +15,11 @@ export interface PlannedChunk {
   scoreCount: number;
   /** Whether the chunk reaches the sequence's last known token, so that the next one is sampled. */
   samples: boolean;
+  /**
+   * The sequence whose copy this one starts as when the step is done. Its chunk stands before this one, which has no
+   * tokens of its own and samples from the same row.
+   */
+  forkOf: Sequence | undefined;
 }
 
 /** Reused from step to step: valid until the scheduler makes the next. */
@@ -27,6 +32,8 @@ export class Plan {
   tokens = 0;
   prefillTokens = 0;
   decodeTokens = 0;
+  /** Sequences that start as copies of others. */
+  forks = 0;
 
   clear(): void {
     this.chunks.length = 0;
@@ -35,11 +42,12 @@ export class Plan {
     this.tokens = 0;
     this.prefillTokens = 0;
     this.decodeTokens = 0;
+    this.forks = 0;
   }
 
   /** Adds the tokens that `sequence.planned` asks for. */
   add(sequence: Sequence): void {
-    const chunk = this.#chunk(sequence);
+    const chunk = this.#chunk(sequence, undefined);
     const end = sequence.computed + sequence.planned;
     chunk.start = sequence.computed;
     chunk.count = sequence.planned;
@@ -56,10 +64,29 @@ export class Plan {
     else this.prefillTokens += chunk.count;
   }
 
-  #chunk(sequence: Sequence): PlannedChunk {
+  /** Adds a copy of the sequence that was added last, or whose copy was, and whose chunk completes its prompt. */
+  addFork(sequence: Sequence, of: Sequence): void {
+    const chunk = this.#chunk(sequence, of);
+    chunk.start = of.length;
+    chunk.count = 0;
+    chunk.scoreCount = 0;
+    chunk.samples = sequence.wantsToken;
+    this.forks++;
+  }
+
+  #chunk(sequence: Sequence, forkOf: Sequence | undefined): PlannedChunk {
     const index = this.chunks.length;
-    const chunk = this.#pool[index] ?? { sequence, start: 0, count: 0, scoreStart: 0, scoreCount: 0, samples: false };
+    const chunk = this.#pool[index] ?? {
+      sequence,
+      start: 0,
+      count: 0,
+      scoreStart: 0,
+      scoreCount: 0,
+      samples: false,
+      forkOf,
+    };
     chunk.sequence = sequence;
+    chunk.forkOf = forkOf;
     this.#pool[index] = chunk;
     this.chunks.push(chunk);
     return chunk;

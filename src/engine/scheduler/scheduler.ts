@@ -10,7 +10,7 @@
 import type { PagedCache } from '../kv/paged-cache.js';
 import type { FinishReason, Seconds, TokenId } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
-import { fits, fitsAfterPreemption, reusableTokens } from './admission.js';
+import { fits, fitsAfterPreemption, forkBlocks, promisedBlocks, reusableTokens } from './admission.js';
 import { Plan, scoresPrompt } from './plan.js';
 import { RunningList } from './running-list.js';
 import { TokenBudget } from './token-budget.js';
@@ -35,6 +35,8 @@ export class Scheduler {
   readonly #queue = new WaitingQueue();
   readonly #running = new RunningList();
   readonly #plan = new Plan();
+  /** Forks that wait with a sequence; the queue does not have them. */
+  #attached = 0;
   #preemptions = 0;
   #prefixQueries = 0;
   #prefixHits = 0;
@@ -50,7 +52,7 @@ export class Scheduler {
   }
 
   get waiting(): number {
-    return this.#queue.size;
+    return this.#queue.size + this.#attached;
   }
 
   get hasWork(): boolean {
@@ -79,9 +81,10 @@ export class Scheduler {
     return this.#prefixHits;
   }
 
-  /** Takes in a sequence that passed `refusal`. O(log n). */
+  /** Takes in a sequence that passed `refusal`, and its forks with it. O(log n). */
   add(sequence: Sequence): void {
     this.#queue.push(sequence);
+    this.#attached += sequence.forks.length;
   }
 
   /**
@@ -97,6 +100,7 @@ export class Scheduler {
     if (this.#preemptions === preemptions) this.#admit(now);
     for (const sequence of this.#running) {
       if (sequence.planned > 0) this.#plan.add(sequence);
+      if (sequence.forks.length > 0 && sequence.planned === sequence.pending) this.#planForks(sequence);
     }
     return this.#plan;
   }
@@ -107,11 +111,14 @@ export class Scheduler {
    */
   commit(plan: Plan, sampled: ArrayLike<TokenId>): void {
     for (let i = 0; i < plan.chunks.length; i++) {
-      const { sequence, count } = plan.chunks[i]!;
+      const { sequence, count, forkOf } = plan.chunks[i]!;
       if (sequence.state !== 'running') continue;
-      sequence.computed += count;
-      sequence.planned = 0;
-      this.#cache.publish(sequence.blocks, sequence.tokens, sequence.computed, sequence.request.cacheSalt);
+      if (forkOf === undefined) {
+        sequence.computed += count;
+        sequence.planned = 0;
+        this.#cache.publish(sequence.blocks, sequence.tokens, sequence.computed, sequence.request.cacheSalt);
+        if (sequence.forks.length > 0 && sequence.pending === 0) this.#fork(sequence, plan, i + 1);
+      }
       const token = sampled[i]!;
       if (token !== NO_TOKEN) {
         const finish = sequence.append(token);
@@ -130,11 +137,16 @@ export class Scheduler {
     }
   }
 
-  /** Ends a sequence, wherever it is, and gives back its blocks at once. Nothing happens when it has ended. */
+  /**
+   * Ends a sequence, wherever it is, and gives back its blocks at once. Its forks go on without it. Nothing happens when
+   * it has ended.
+   */
   finish(sequence: Sequence, reason: FinishReason): void {
     if (sequence.state === 'finished') return;
     if (sequence.state === 'running') this.#running.remove(sequence);
+    else if (sequence.origin !== undefined) this.#detach(sequence);
     else this.#queue.remove(sequence);
+    this.#orphan(sequence);
     this.#cache.shrink(sequence.blocks, 0);
     sequence.planned = 0;
     sequence.state = 'finished';
@@ -147,6 +159,54 @@ export class Scheduler {
       if (sequence.blocks.length > 0) throw new Error('a waiting sequence holds blocks');
     }
     this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
+  }
+
+  /** As many forks as there is room for start with the step that computes the last of the prompt. */
+  #planForks(sequence: Sequence): void {
+    const others = this.#running;
+    let slots = this.#maxNumSeqs - others.size - this.#plan.forks;
+    let blocks = this.#cache.availableBlocks - promisedBlocks(others, this.#cache);
+    // What was promised to its forks is there for them.
+    for (const fork of sequence.forks) blocks += forkBlocks(fork, this.#cache);
+    for (const fork of sequence.forks) {
+      blocks -= forkBlocks(fork, this.#cache);
+      // One that has nothing to generate ends with the step and takes no room.
+      if (fork.wantsToken && (--slots < 0 || blocks < 0)) return;
+      this.#plan.addFork(fork, sequence);
+    }
+  }
+
+  /** Starts the planned forks of a sequence whose prompt is computed; those that found no room wait for it on their own. */
+  #fork(sequence: Sequence, plan: Plan, firstChunk: number): void {
+    for (let i = firstChunk; plan.chunks[i]?.forkOf === sequence; i++) {
+      const fork = plan.chunks[i]!.sequence;
+      if (fork.state !== 'waiting') continue;
+      this.#detach(fork);
+      this.#cache.fork(sequence.blocks, fork.blocks);
+      fork.computed = sequence.computed;
+      fork.cachedTokens = sequence.cachedTokens;
+      fork.firstScheduled = sequence.firstScheduled;
+      fork.state = 'running';
+      this.#running.add(fork);
+    }
+    this.#orphan(sequence);
+  }
+
+  /** The forks of a sequence get along without it: the first of them takes its place. */
+  #orphan(sequence: Sequence): void {
+    const [heir, ...others] = sequence.forks;
+    if (heir === undefined) return;
+    this.#detach(heir);
+    for (const fork of others) {
+      fork.detach();
+      heir.attach(fork);
+    }
+    this.#queue.push(heir);
+  }
+
+  #detach(fork: Sequence): void {
+    fork.detach();
+    this.#attached--;
   }
 
   /** Oldest first, so that whoever is preempted has taken no block in this step. */
