@@ -42,7 +42,13 @@ function serveCommand(finish: (code: number) => void): Command {
         .argParser(parseSeconds)
         .default(0, '0'),
     )
-    .addOption(option('--log-level <level>', 'least level to log').choices(logLevels).default('info'));
+    .addOption(
+      option('--progress-timeout <time>', 'call the server stalled when a step takes longer; see /health')
+        .argParser(parseSeconds)
+        .default(60, '60s'),
+    )
+    .addOption(option('--log-level <level>', 'least level to log').choices(logLevels).default('info'))
+    .addOption(option('--no-metrics', 'measure nothing; there is no /metrics then'));
   return addModelOptions(command).action(async (options: ServeOptions) => {
     const { serve } = await import('./serve.js');
     finish(await serve(options));

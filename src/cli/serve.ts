@@ -3,9 +3,11 @@ import type { EngineInfo } from '../engine/protocol.js';
 import { startEngine, type WorkerEngineClient } from '../engine/worker-client.js';
 import { UserError } from '../errors.js';
 import { defaultServerConfig } from '../server/config.js';
+import { stepOverdue } from '../server/health.js';
 import { type RunningServer, startServer } from '../server/listen.js';
 import type { LogLevel } from '../telemetry/levels.js';
 import { createLogger, type Logger, logRequest } from '../telemetry/logs.js';
+import { ServerMetrics } from '../telemetry/metrics.js';
 import { version } from '../version.js';
 import { openModel } from './load.js';
 import { engineConfig, type ModelOptions, modelName } from './model-options.js';
@@ -18,7 +20,9 @@ export interface ServeOptions extends ModelOptions {
   readonly port: number;
   readonly shutdownTimeout: number;
   readonly sseKeepAlive: number;
+  readonly progressTimeout: number;
   readonly logLevel: LogLevel;
+  readonly metrics: boolean;
 }
 
 /** Resolves with the exit code once the server has ended. */
@@ -37,14 +41,26 @@ export async function serve(options: ServeOptions): Promise<number> {
   });
 
   let engine!: WorkerEngineClient;
+  const metrics = options.metrics
+    ? new ServerMetrics({ model: model.id, stepOverdue: () => stepOverdue({ engine }) })
+    : undefined;
   const server = await startServer(
     () => {
-      engine = startEngine(config, { onProgress: progress.update, onFailure: (error) => lost(error) });
+      engine = startEngine(config, {
+        onProgress: progress.update,
+        onStep: (stats, outputs) => metrics?.step(stats, outputs),
+        onFailure: (error) => lost(error),
+      });
       return {
         engine,
         text,
         model,
-        config: { ...defaultServerConfig, keepAliveInterval: options.sseKeepAlive },
+        config: {
+          ...defaultServerConfig,
+          keepAliveInterval: options.sseKeepAlive,
+          progressTimeout: options.progressTimeout,
+        },
+        ...(metrics && { metrics }),
         onRequestEnd: (record) => logRequest(logger, record),
       };
     },
@@ -54,6 +70,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const stopped = stopOnSignals(server, options.shutdownTimeout, logger);
   const started = engine.ready().then(
     (info) => {
+      metrics?.ready(info);
       progress.stop();
       process.stdout.write(banner(server, model.id, options, info));
     },

@@ -14,14 +14,17 @@ export async function answer(
   format: AnswerFormat,
   stream: boolean,
 ): Promise<Response> {
-  const generation = new Generation(deps.engine, deps.text, job);
+  const { record } = c.var;
+  const generation = new Generation(deps.engine, deps.text, job, (promptTokens) =>
+    deps.metrics?.begin(record.start, promptTokens),
+  );
   const watch = watchDisconnect(c);
   if (stream) return new StreamedAnswer(c, deps, generation, format, watch).start();
   try {
     return await wholeAnswer(c, generation, format, watch);
   } finally {
     watch.dispose();
-    note(c.var.record, generation);
+    note(record, generation);
   }
 }
 
@@ -33,7 +36,7 @@ async function wholeAnswer(
 ): Promise<Response> {
   const choices = generation.choices.map(emptyChoice);
   const onStep = (deltas: readonly StepDelta[]) => {
-    noteFirstToken(c.var.record);
+    noteTokens(c.var.record);
     collect(choices, deltas);
     return undefined;
   };
@@ -95,7 +98,7 @@ class StreamedAnswer {
   }
 
   private send(deltas: readonly StepDelta[]): Promise<void> | undefined {
-    noteFirstToken(this.record);
+    noteTokens(this.record);
     const events = this.format.chunks(deltas, this.generation);
     if (events === '') return undefined;
     const stream = this.open();
@@ -137,8 +140,9 @@ class StreamedAnswer {
   }
 }
 
-function noteFirstToken(record: RequestRecord): void {
-  record.firstToken ??= performance.now() - record.start;
+function noteTokens(record: RequestRecord): void {
+  record.lastToken = performance.now() - record.start;
+  record.firstToken ??= record.lastToken;
 }
 
 function note(record: RequestRecord, generation: Generation): void {
@@ -147,10 +151,14 @@ function note(record: RequestRecord, generation: Generation): void {
   record.cachedTokens = generation.cachedTokens;
   const reasons = new Set(generation.choices.map((choice) => choice.finish?.reason ?? 'abort'));
   record.finish = [...reasons].join(',');
+  const { firstToken, lastToken, completionTokens } = record;
+  if (generation.choices.length > 1 || firstToken === undefined || lastToken === undefined) return;
+  if (completionTokens > 1) record.timePerToken = (lastToken - firstToken) / (completionTokens - 1);
 }
 
 /** Closes a request's record and hands it on. */
 export function endRequest(record: RequestRecord, deps: AppDeps): void {
   record.duration = performance.now() - record.start;
+  deps.metrics?.http(record);
   deps.onRequestEnd?.(record);
 }

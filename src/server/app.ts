@@ -13,6 +13,7 @@ import { modelRoutes } from './routes/models.js';
 
 export function createApp(deps: AppDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
+  const paths = new Set<string>();
 
   app.use(async (c, next) => {
     const given = c.req.header('X-Request-Id');
@@ -21,6 +22,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
       id,
       method: c.req.method,
       path: c.req.path,
+      handler: paths.has(c.req.path) ? c.req.path : 'other',
       start: performance.now(),
       status: 200,
       streamed: false,
@@ -37,6 +39,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
 
   const routes = [infoRoutes(deps), modelRoutes(deps), completionRoutes(deps), chatRoutes(deps)];
   for (const route of routes) app.route('/', route);
+  for (const { path, method } of app.routes) if (method !== 'ALL') paths.add(path);
   refuseOtherMethods(app);
 
   app.notFound((c) => {

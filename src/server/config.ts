@@ -32,6 +32,8 @@ export interface ServerConfig {
   readonly keepAliveInterval: number;
   /** Seconds that a stream may wait for its reader before it is aborted. */
   readonly stallTimeout: number;
+  /** Seconds that the engine may owe a step before the server calls itself stalled; above the longest step there is. */
+  readonly progressTimeout: number;
 }
 
 export const defaultServerConfig: ServerConfig = {
@@ -39,6 +41,7 @@ export const defaultServerConfig: ServerConfig = {
   headerDelay: 5,
   keepAliveInterval: 0,
   stallTimeout: 300,
+  progressTimeout: 60,
 };
 
 /** Bounds on what one request may ask for, so that no body of a few bytes costs without limit. */

@@ -2,6 +2,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import type { EngineClient } from '../engine/client.js';
+import type { ServerMetrics } from '../telemetry/metrics.js';
 import type { RequestRecord } from '../telemetry/request-record.js';
 import type { TextModel } from '../text/text-model.js';
 import type { ServedModel, ServerConfig } from './config.js';
@@ -13,6 +14,8 @@ export interface AppDeps {
   readonly config: ServerConfig;
   /** Shared with who stops the server: while draining, new generation requests are refused. */
   readonly lifecycle?: { readonly draining: boolean };
+  /** Where requests are measured; without it there is no /metrics. */
+  readonly metrics?: ServerMetrics;
   readonly onRequestEnd?: (record: RequestRecord) => void;
 }
 

@@ -5,6 +5,7 @@
 import { setMaxListeners } from 'node:events';
 import { type EngineClient, EngineError, type NewRequest } from '../engine/client.js';
 import type { ChoiceOutput, TokenLogprobs } from '../engine/protocol.js';
+import type { RequestMeter } from '../telemetry/request-metrics.js';
 import type { TextModel } from '../text/text-model.js';
 import { Choice, type ChoiceDelta, type ChoiceOptions } from './choice.js';
 import { type Usage, usageOf } from './usage.js';
@@ -37,14 +38,21 @@ export class Generation {
   /** Prompt tokens that came from the cache; a prompt counts once, as in `promptTokens`. */
   cachedTokens = 0;
   private readonly started = new Set<number>();
+  /** Of each choice, unless nothing is measured. */
+  private readonly meters: readonly (RequestMeter | undefined)[];
 
+  /** @param begin begins to measure a choice with a prompt of so many tokens */
   constructor(
     private readonly engine: EngineClient,
     text: TextModel,
     readonly job: Job,
+    begin?: (promptTokens: number) => RequestMeter | undefined,
   ) {
     this.choices = job.requests.flatMap((request) =>
       Array.from({ length: request.choices }, () => new Choice(text, job.choice, request.prompt)),
+    );
+    this.meters = job.requests.flatMap((request) =>
+      Array.from({ length: request.choices }, () => begin?.(request.prompt.length)),
     );
     this.promptLogprobs = job.requests.map(() => []);
     this.promptTokens = job.requests.reduce((sum, request) => sum + request.prompt.length, 0);
@@ -60,6 +68,15 @@ export class Generation {
    * of the requests; the others are aborted.
    */
   async run(onStep: StepHandler, signal: AbortSignal): Promise<void> {
+    try {
+      await this.runPrompts(onStep, signal);
+    } finally {
+      const now = performance.now();
+      for (const meter of this.meters) meter?.end(signal.aborted ? 'abort' : 'error', now);
+    }
+  }
+
+  private async runPrompts(onStep: StepHandler, signal: AbortSignal): Promise<void> {
     const [only] = this.job.requests;
     if (this.job.requests.length === 1 && only) return this.pump(only, 0, onStep, signal);
 
@@ -87,9 +104,10 @@ export class Generation {
     let open = request.choices;
     let deltas: StepDelta[] = [];
     for await (const outputs of this.engine.generate(request, signal)) {
+      const now = performance.now();
       for (const output of outputs) {
         if (output.promptLogprobs) logprobs.push(...output.promptLogprobs);
-        const delta = this.step(output, prompt * request.choices + output.choice, prompt, signal);
+        const delta = this.step(output, prompt * request.choices + output.choice, prompt, now, signal);
         if (delta === undefined) continue;
         deltas.push(delta);
         if (delta.delta.finish !== undefined) open--;
@@ -105,7 +123,13 @@ export class Generation {
       throw new EngineError('closed', 'The engine ended before the answer was complete.');
   }
 
-  private step(output: ChoiceOutput, index: number, prompt: number, signal: AbortSignal): StepDelta | undefined {
+  private step(
+    output: ChoiceOutput,
+    index: number,
+    prompt: number,
+    now: number,
+    signal: AbortSignal,
+  ): StepDelta | undefined {
     const choice = this.choices[index]!;
     if (choice.finish !== undefined || signal.aborted) return undefined;
     if (output.finish === 'error' || output.finish === 'abort') {
@@ -117,6 +141,9 @@ export class Generation {
     const delta = choice.push(output);
     if (delta === undefined) return undefined;
     this.completionTokens += delta.tokenIds.length;
+    const meter = this.meters[index];
+    meter?.output(delta.tokenIds.length, now);
+    if (delta.finish !== undefined) meter?.end(delta.finish.reason, now);
     const first = !this.started.has(index);
     if (first) this.started.add(index);
     return { index, prompt, first, delta };

@@ -29,7 +29,7 @@ export function createLogger(options: {
 }
 
 /** Probes come every few seconds and would drown the rest. */
-const quietPaths = new Set(['/health', '/metrics']);
+const quietPaths = new Set(['/health', '/ready', '/metrics']);
 
 export function logRequest(logger: Logger, record: RequestRecord): void {
   const line = {
@@ -43,6 +43,7 @@ export function logRequest(logger: Logger, record: RequestRecord): void {
     }),
     ...(record.completionTokens !== undefined && { completion_tokens: record.completionTokens }),
     ...(record.firstToken !== undefined && { first_token_ms: tenths(record.firstToken) }),
+    ...(record.timePerToken !== undefined && { ms_per_token: tenths(record.timePerToken) }),
     ...(record.finish !== undefined && { finish: record.finish }),
     ...(record.error !== undefined && { error: record.error }),
     ...(record.cause instanceof Error && { err: record.cause }),

@@ -3,6 +3,10 @@ export interface RequestRecord {
   id: string;
   readonly method: string;
   readonly path: string;
+  /** The path where there is something at it, else `other`: for counting, as callers can make up any number of paths. */
+  readonly handler: string;
+  /** Name of the API key it came with, where keys are asked for. */
+  key?: string;
   /** `performance.now()` at arrival. */
   readonly start: number;
   /** 499 when the client went away first. */
@@ -13,6 +17,10 @@ export interface RequestRecord {
   cachedTokens?: number;
   /** Milliseconds from arrival to the first token. */
   firstToken?: number;
+  /** Milliseconds from arrival to the last token. */
+  lastToken?: number;
+  /** Mean milliseconds a token after the first; of answers with a single choice and two tokens or more. */
+  timePerToken?: number;
   finish?: string;
   /** What failed it: the message for the caller, and the cause where the fault is the server's. */
   error?: string;

@@ -1,5 +1,7 @@
 /** What surrounds the generation: routes, states, request ids, CORS, records. */
 import { describe, expect, it } from 'vitest';
+import { now } from '../../src/engine/clock.js';
+import type { EngineStats } from '../../src/engine/protocol.js';
 import { word } from '../support/fake-text.js';
 import { type Json, testApp } from '../support/server.js';
 
@@ -85,7 +87,40 @@ describe('while the model is loading (case 76, vllm#36451)', () => {
     expect(await (await completion({})).json()).toMatchObject({
       error: { type: 'service_unavailable', code: 'model_loading' },
     });
-    expect(await (await app.fetch(get('/health'))).json()).toEqual({ status: 'loading' });
+    for (const path of ['/health', '/ready']) {
+      const response = await app.fetch(get(path));
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
+      expect(await response.json()).toEqual({
+        status: 'loading',
+        last_step_age: null,
+        step_overdue: 0,
+        progress_timeout: 60,
+      });
+    }
+  });
+});
+
+describe('an engine that makes no progress (case 76, omlx#1884)', () => {
+  it('is stalled once a step has been due for too long, and well again after it', async () => {
+    const { app, engine } = testApp({ config: { progressTimeout: 5 } });
+    const status = async (path: string) => {
+      const response = await app.fetch(get(path));
+      return [response.status, await response.json()] as const;
+    };
+    engine.stepDueSince = now() - 4;
+    for (const path of ['/health', '/ready']) expect((await status(path))[0]).toBe(200);
+    engine.stepDueSince = now() - 6;
+    engine.stats = { time: now() - 30 } as EngineStats;
+    for (const path of ['/health', '/ready']) {
+      const [code, body] = await status(path);
+      expect([code, body.status, body.progress_timeout]).toEqual([503, 'stalled', 5]);
+      expect(body.step_overdue).toBeCloseTo(6, 1);
+      expect(body.last_step_age).toBeCloseTo(30, 1);
+    }
+    engine.stepDueSince = undefined;
+    const [code, body] = await status('/ready');
+    expect([code, body.status, body.step_overdue]).toEqual([200, 'ok', 0]);
+    expect(body.last_step_age).toBeCloseTo(30, 1);
   });
 });
 
@@ -94,7 +129,7 @@ describe('while draining and after a failure', () => {
     const { app, engine, completion } = testApp();
     engine.state = state;
     const health = await app.fetch(get('/health'));
-    expect([health.status, await health.json()]).toEqual([503, { status: state }]);
+    expect([health.status, await health.json()]).toEqual([503, expect.objectContaining({ status: state })]);
     const response = await completion({});
     expect(response.status).toBe(503);
     expect(response.headers.get('retry-after')).toBe('5');
@@ -180,6 +215,7 @@ describe('records', () => {
       id: response.headers.get('x-request-id'),
       method: 'POST',
       path: '/v1/completions',
+      handler: '/v1/completions',
       start: expect.any(Number),
       status: 200,
       streamed: true,
@@ -187,10 +223,13 @@ describe('records', () => {
       completionTokens: 3,
       cachedTokens: 1,
       firstToken: expect.any(Number),
+      lastToken: expect.any(Number),
+      timePerToken: (records[0]!.lastToken! - records[0]!.firstToken!) / 2,
       finish: 'stop',
       duration: expect.any(Number),
     });
-    expect(records[0]!.duration).toBeGreaterThanOrEqual(records[0]!.firstToken!);
+    expect(records[0]!.lastToken).toBeGreaterThanOrEqual(records[0]!.firstToken!);
+    expect(records[0]!.duration).toBeGreaterThanOrEqual(records[0]!.lastToken!);
     await completion({ temperature: -1 });
     expect(records[1]).toMatchObject({ status: 400, streamed: false, error: expect.stringContaining('temperature') });
   });

@@ -4,6 +4,7 @@ import { createApp } from '../../src/server/app.js';
 import { defaultServerConfig, type ServedModel, type ServerConfig } from '../../src/server/config.js';
 import type { AppDeps, AppEnv } from '../../src/server/context.js';
 import { type RunningServer, startServer } from '../../src/server/listen.js';
+import type { ServerMetrics } from '../../src/telemetry/metrics.js';
 import type { RequestRecord } from '../../src/telemetry/request-record.js';
 import { FakeEngine, type FakeEngineOptions } from './fake-engine.js';
 import { end, FakeText } from './fake-text.js';
@@ -15,6 +16,7 @@ export interface TestSetup extends FakeEngineOptions {
   readonly model?: Partial<ServedModel>;
   readonly text?: FakeText;
   readonly lifecycle?: { readonly draining: boolean };
+  readonly metrics?: ServerMetrics;
 }
 
 export interface TestParts {
@@ -26,6 +28,7 @@ export interface TestParts {
 
 export function testParts(setup: TestSetup = {}): TestParts {
   const engine = new FakeEngine(setup);
+  setup.metrics?.ready(engine.info!);
   const text = setup.text ?? new FakeText();
   const records: RequestRecord[] = [];
   const deps: AppDeps = {
@@ -34,6 +37,7 @@ export function testParts(setup: TestSetup = {}): TestParts {
     model: { ...testModel, ...setup.model },
     config: { ...defaultServerConfig, ...setup.config },
     onRequestEnd: (record) => records.push(record),
+    ...(setup.metrics && { metrics: setup.metrics }),
     ...(setup.lifecycle && { lifecycle: setup.lifecycle }),
   };
   return { engine, text, records, deps };

@@ -9,6 +9,7 @@ const record: RequestRecord = {
   id: 'abc',
   method: 'POST',
   path: '/v1/completions',
+  handler: '/v1/completions',
   start: 1000,
   status: 200,
   streamed: true,
@@ -16,6 +17,7 @@ const record: RequestRecord = {
   completionTokens: 5,
   cachedTokens: 1,
   firstToken: 12.345,
+  timePerToken: 20.04,
   finish: 'stop',
   duration: 99.99,
 };
@@ -48,13 +50,22 @@ describe('the log', () => {
       cached_tokens: 1,
       completion_tokens: 5,
       first_token_ms: 12.3,
+      ms_per_token: 20,
       finish: 'stop',
       msg: 'POST /v1/completions',
     });
   });
 
   it('leaves out probes unless asked for', () => {
-    const probe: RequestRecord = { id: 'p', method: 'GET', path: '/health', start: 0, status: 200, streamed: false };
+    const probe = {
+      id: 'p',
+      method: 'GET',
+      path: '/health',
+      handler: '/health',
+      start: 0,
+      status: 200,
+      streamed: false,
+    };
     expect(logged('info', false, probe)).toBe('');
     expect(logged('debug', false, probe)).toContain('GET /health');
     // While the model loads, probes get 503, as they should.

@@ -1,7 +1,8 @@
-/** What a server says about itself: /, /health and /version. */
+/** What a server says about itself: /, /version, /health, /ready and /metrics. */
 import { Hono } from 'hono';
 import { version } from '../../version.js';
-import type { AppDeps, AppEnv } from '../context.js';
+import type { AppContext, AppDeps, AppEnv } from '../context.js';
+import { type Health, healthOf } from '../health.js';
 
 export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
@@ -11,21 +12,19 @@ export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
       name: 'sluice',
       version,
       model: deps.model.id,
-      endpoints: ['/v1/chat/completions', '/v1/completions', '/v1/models', '/health', '/version'],
+      endpoints: ['/v1/chat/completions', '/v1/completions', '/v1/models', '/health', '/ready', '/metrics', '/version'],
     }),
   );
 
   app.get('/version', (c) => c.json({ version }));
 
+  app.get('/ready', (c) => answerHealth(c, healthOf(deps)));
+
   app.get('/health', (c) => {
-    const { engine } = deps;
-    const state = deps.lifecycle?.draining ? 'draining' : engine.state;
-    if (state !== 'ready' || engine.info === undefined) {
-      return c.json({ status: state }, 503, { 'Retry-After': '5' });
-    }
-    const { info, stats } = engine;
-    return c.json({
-      status: 'ok',
+    const { info, stats } = deps.engine;
+    const health = healthOf(deps);
+    if (info === undefined) return answerHealth(c, health);
+    return answerHealth(c, health, {
       model: deps.model.id,
       device: info.device,
       device_description: info.deviceDescription,
@@ -39,5 +38,16 @@ export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
       preemptions: stats?.preemptions ?? 0,
     });
   });
+
+  const { metrics } = deps;
+  if (metrics !== undefined) {
+    app.get('/metrics', async (c) => c.body(await metrics.text(), 200, { 'Content-Type': metrics.contentType }));
+  }
   return app;
+}
+
+/** 200 when all is well, else 503, so that load balancers and probes need not read the answer. */
+function answerHealth(c: AppContext, health: Health, details: object = {}): Response {
+  const body = { ...health, ...details };
+  return health.status === 'ok' ? c.json(body) : c.json(body, 503, { 'Retry-After': '5' });
 }
