@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BLOCK_LENGTH, dequantizeBlocks, quantizeBlocks } from '../../../src/model/backends/webgpu/block-quantize.js';
+import { BLOCK_LENGTH, dequantizeBlocks, quantizeBlocks } from '../../../src/model/backends/block-quantize.js';
 import { fromFloat16, toFloat16 } from '../../../src/model/float16.js';
 
 const blocks = fc

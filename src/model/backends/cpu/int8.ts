@@ -6,13 +6,14 @@
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import { decoderLinears, type LinearLayer, type Lowering } from '../../graph/decoder.js';
+import { decoderLinears, type LinearLayer } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { applyHadamardToRows } from './hadamard.js';
+import { type CpuLowering, cpuLowering } from './lowering.js';
 import { quantizeColumns } from './quantize.js';
 import { downBlock, RotatedParameters } from './rotation.js';
-import { attentionBlock, type LoweringOptions, ROW_INPUTS, type RopeTables } from './rows.js';
-import { bytesOf, concatenate, headNorms, storeRopes } from './weights.js';
+import type { LoweringOptions } from './rows.js';
+import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
  * Ranges of a row, in its root mean squares. Behind a norm without weights a rotated row is nearly normal, and four
@@ -30,16 +31,12 @@ export async function int8Lowering(
   store: WeightStore,
   { positions, cacheType }: LoweringOptions,
   progress: (fraction: number) => void,
-): Promise<{ lowering: Lowering; present: Value[] }> {
+): Promise<CpuLowering> {
   const { architecture } = checkpoint;
-  const weights = await storeParameters(g, checkpoint, store, progress);
-  const ropes = await storeRopes(g, architecture, store, positions);
-  const present: Value[] = [];
-  const weight = (name: string): Value => {
-    const value = weights.get(name);
-    if (value === undefined) throw new Error(`no weight ${name}`);
-    return value;
-  };
+  const weights = new WeightWriter(g, store);
+  await storeParameters(weights, checkpoint, progress);
+  const ropes = await weights.ropes(architecture, positions);
+  const weight = (name: string) => weights.value(name);
   const zeroPoint = g.constant('uint8', [], Uint8Array.of(128));
   const product = (g: GraphBuilder, layer: LinearLayer, input: { rows: Value; scale: Value }, bias: Value): Value =>
     g.node(
@@ -51,12 +48,7 @@ export async function int8Lowering(
   const biased = (g: GraphBuilder, layer: LinearLayer, x: Value) =>
     layer.biases.length > 0 ? g.node('Add', [x, weight(`${layer.name}.bias`)], { name: `${layer.name}.biased` }) : x;
 
-  const lowering: Lowering = {
-    embed(g) {
-      const rows = g.node('Gather', [weight('embedding'), ROW_INPUTS.tokens], { axis: 0, name: 'embedding_rows' });
-      if (architecture.embeddingScale === 1) return rows;
-      return g.node('Mul', [rows, g.float32Scalar(architecture.embeddingScale)], { name: 'embedding_scaled' });
-    },
+  return cpuLowering(architecture, weights, ropes, cacheType, {
     linear(g, layer, input) {
       const name = (part: string) => `${layer.name}.${part}`;
       const quantize = (x: Value, range: number) => {
@@ -85,17 +77,8 @@ export async function int8Lowering(
       const quantized = quantize(unit, activation ? ACTIVATION_RANGE : ATTENTION_RANGE);
       return biased(g, layer, g.node('Div', [product(g, layer, quantized, ''), inverse], { name: name('scaled') }));
     },
-    attention(g, layer, qkv) {
-      const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
-      const headNorm = architecture.qkNorm ? weight(`layers.${layer}.headNorm`) : undefined;
-      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, cacheType);
-      present.push(block.present);
-      return block.output;
-    },
     normWeight: (g) => ones(g, architecture.hiddenSize),
-    logitRows: (g, rows) => g.node('Gather', [rows, ROW_INPUTS.logitRows], { axis: 1, name: 'logit_rows_of' }),
-  };
-  return { lowering, present };
+  });
 }
 
 function ones(g: GraphBuilder, width: number): Value {
@@ -113,57 +96,41 @@ function rotateBlocks(g: GraphBuilder, layer: LinearLayer, x: Value, matrix: Val
 }
 
 async function storeParameters(
-  g: GraphBuilder,
+  weights: WeightWriter,
   checkpoint: Checkpoint,
-  store: WeightStore,
   progress: (fraction: number) => void,
-): Promise<Map<string, Value>> {
+): Promise<void> {
   const { architecture } = checkpoint;
   const parameters = new RotatedParameters(checkpoint);
-  const weights = new Map<string, Value>();
-  const putFloats = async (name: string, shape: readonly number[], data: Float32Array) => {
-    weights.set(name, g.weight(`${name}.weight`, 'float32', shape, await store.write(bytesOf(data))));
-  };
+  const read = (name: ParameterName) => parameters.read(name);
   const putMatrix = async (name: string, matrix: Float32Array, width: number) => {
     const outputs = matrix.length / width;
     const { values, scales } = quantizeColumns(matrix, outputs, width);
-    weights.set(name, g.weight(`${name}.weight`, 'int8', [width, outputs], await store.write(bytesOf(values))));
-    await putFloats(`${name}.scale`, [outputs], scales);
-  };
-  const readAll = async (names: readonly ParameterName[]) => {
-    const parts: Float32Array[] = [];
-    for (const name of names) parts.push(await parameters.read(name));
-    return concatenate(parts);
+    await weights.put(name, 'int8', [width, outputs], values);
+    await weights.floats(`${name}.scale`, [outputs], scales);
   };
   const linear = async (layer: LinearLayer) => {
-    const width = checkpoint.info(layer.parameters[0] as ParameterName)?.shape[1] as number;
-    await putMatrix(layer.name, await readAll(layer.parameters), width);
-    if (layer.biases.length > 0) {
-      const bias = await readAll(layer.biases);
-      await putFloats(`${layer.name}.bias`, [bias.length], bias);
-    }
+    const width = inputWidth(checkpoint, layer.parameters[0] as ParameterName);
+    await putMatrix(layer.name, await readPacked(layer.parameters, read), width);
+    if (layer.biases.length === 0) return;
+    const bias = await readPacked(layer.biases, read);
+    await weights.floats(`${layer.name}.bias`, [bias.length], bias);
   };
 
-  const { hiddenSize, vocabSize, numHeads, numKvHeads, headSize } = architecture;
-  await putFloats('embedding', [vocabSize, hiddenSize], await parameters.read('embedding'));
+  await weights.floats('embedding', [architecture.vocabSize, architecture.hiddenSize], await read('embedding'));
+  await weights.norms(checkpoint, true);
   const block = downBlock(architecture);
   const hadamard = new Float32Array(block * block);
   for (let i = 0; i < block; i++) hadamard[i * block + i] = 1;
   applyHadamardToRows(hadamard, block, block);
-  await putFloats('hadamard', [block, block], hadamard);
+  await weights.floats('hadamard', [block, block], hadamard);
 
   const { layers, head } = decoderLinears(architecture);
   for (const [n, layer] of layers.entries()) {
     for (const name of ['qkv', 'o', 'gateUp', 'down'] as const) await linear(layer[name]);
-    if (architecture.qkNorm) {
-      const q = await checkpoint.readFloat32(`layers.${n}.qNorm`);
-      const k = await checkpoint.readFloat32(`layers.${n}.kNorm`);
-      await putFloats(`layers.${n}.headNorm`, [numHeads + numKvHeads, headSize], headNorms(architecture, q, k));
-    }
     progress((n + 1) / (layers.length + 1));
   }
-  if (architecture.tiedHead) await putMatrix('head', await parameters.readTiedHead(), hiddenSize);
+  if (architecture.tiedHead) await putMatrix('head', await parameters.readTiedHead(), architecture.hiddenSize);
   else await linear(head);
   progress(1);
-  return weights;
 }

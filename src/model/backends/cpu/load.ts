@@ -1,6 +1,7 @@
 /** Prepares a checkpoint for the CPU and loads it. */
 import type { EngineConfig, Precision } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
+import type { Architecture } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
@@ -10,6 +11,7 @@ import type { WeightStore } from '../../graph/weight-store.js';
 import { prepareModel } from '../../prepare.js';
 import type { ModelRunner } from '../../runner.js';
 import { type CacheType, declareAttentionInputs } from './attention.js';
+import { blockLowering } from './blocks.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
@@ -17,7 +19,19 @@ import { canRotate } from './rotation.js';
 import { declareRowInputs, OUTPUTS } from './rows.js';
 import { CpuRunner } from './runner.js';
 
-const LOWERINGS: Partial<Record<Precision, typeof fp32Lowering>> = { fp32: fp32Lowering, int8: int8Lowering };
+/** Undefined where the CPU has no lowering for a precision. */
+function loweringOf(precision: Precision, architecture: Architecture): typeof fp32Lowering | undefined {
+  switch (precision) {
+    case 'fp32':
+      return fp32Lowering;
+    case 'int8':
+      return canRotate(architecture) ? int8Lowering : (...args) => blockLowering(8, ...args);
+    case 'int4':
+      return (...args) => blockLowering(4, ...args);
+    case 'fp16':
+      return undefined;
+  }
+}
 
 export async function loadCpuModel(
   checkpoint: Checkpoint,
@@ -25,13 +39,11 @@ export async function loadCpuModel(
   progress: (phase: string, fraction: number) => void,
 ): Promise<{ runner: ModelRunner; precision: Precision }> {
   const precision = config.precision === 'auto' ? automaticPrecision(checkpoint) : config.precision;
-  const lower = LOWERINGS[precision];
-  if (lower === undefined) {
-    throw new UserError(
-      `--precision ${precision} is not available on the CPU; use ${Object.keys(LOWERINGS).join(', ')} or auto.`,
-    );
-  }
   const { architecture } = checkpoint;
+  const lower = loweringOf(precision, architecture);
+  if (lower === undefined) {
+    throw new UserError(`--precision ${precision} is not available on the CPU; use fp32, int8, int4 or auto.`);
+  }
   const { blockSize } = config;
   // The reference stays in full precision throughout; elsewhere half of the cache's bytes cost no accuracy to speak of.
   const cacheType: CacheType = precision === 'fp32' ? 'float32' : 'float16';
@@ -54,10 +66,8 @@ export async function loadCpuModel(
 /** Bytes of fp32 weights that a CPU's last cache holds: below, 8 bits save nothing and cost accuracy. */
 const CACHED_WEIGHTS = 32 * 2 ** 20;
 
-/** 8 bits where the family's weights can be rotated, which makes them nearly free of loss. */
 function automaticPrecision(checkpoint: Checkpoint): Precision {
   const { architecture } = checkpoint;
-  if (!canRotate(architecture)) return 'fp32';
   let elements = 0;
   for (const [, shape] of parameterShapes(architecture)) elements += shape.reduce((a, b) => a * b, 1);
   return elements * Float32Array.BYTES_PER_ELEMENT > CACHED_WEIGHTS ? 'int8' : 'fp32';

@@ -12,8 +12,11 @@ import type { Checkpoint } from '../../formats/checkpoint.js';
 import { applyHadamardToColumns, applyHadamardToRows, powerOfTwoFactor, randomOrthogonal } from './hadamard.js';
 
 export function canRotate(architecture: Architecture): boolean {
-  return !architecture.postNorms;
+  return !architecture.postNorms && architecture.hiddenSize >= NARROWEST;
 }
+
+/** A rotation mixes too few elements of a narrower residual stream to make them normal; blocks are closer to fp32 there. */
+const NARROWEST = 256;
 
 /** Width of the Hadamard blocks at the input of `down`; the graph applies the same to the activations. */
 export function downBlock(architecture: Architecture): number {

@@ -1,44 +1,91 @@
-/** Shared by the CPU lowerings: parameters and tables on their way into the weight store. */
-import type { Architecture } from '../../architecture.js';
-import type { GraphBuilder } from '../../graph/builder.js';
+/** Parameters of the CPU graphs on their way into the weight store, tensor by tensor. */
+import type { Architecture, ParameterName } from '../../architecture.js';
+import type { Checkpoint } from '../../formats/checkpoint.js';
+import type { GraphBuilder, Value } from '../../graph/builder.js';
+import type { DataType } from '../../graph/data-type.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { ropeTables } from '../../rope.js';
 import type { RopeTables } from './rows.js';
 
-/** The norm weights of all q heads and then all k heads, [heads + KV heads, head size]. */
-export function headNorms(architecture: Architecture, q: Float32Array, k: Float32Array): Float32Array {
-  const { numHeads, numKvHeads, headSize } = architecture;
-  const all = new Float32Array((numHeads + numKvHeads) * headSize);
-  for (let head = 0; head < numHeads + numKvHeads; head++) all.set(head < numHeads ? q : k, head * headSize);
-  return all;
-}
+export class WeightWriter {
+  readonly #values = new Map<string, Value>();
 
-/** Writes cos and sin of every rope of the model, for positions 0 to `positions` - 1. */
-export async function storeRopes(
-  g: GraphBuilder,
-  architecture: Architecture,
-  store: WeightStore,
-  positions: number,
-): Promise<RopeTables[]> {
-  const tables: RopeTables[] = [];
-  for (const [i, rope] of architecture.ropes.entries()) {
-    const { cos, sin } = ropeTables(rope, positions);
-    const shape = [positions, rope.dimensions / 2];
-    tables.push({
-      cos: g.weight(`rope.${i}.cos`, 'float32', shape, await store.write(bytesOf(cos))),
-      sin: g.weight(`rope.${i}.sin`, 'float32', shape, await store.write(bytesOf(sin))),
-    });
+  constructor(
+    private readonly g: GraphBuilder,
+    private readonly store: WeightStore,
+  ) {}
+
+  /** The constant of this name. */
+  value(name: string): Value {
+    const value = this.#values.get(name);
+    if (value === undefined) throw new Error(`no weight ${name}`);
+    return value;
   }
-  return tables;
+
+  async put(name: string, type: DataType, shape: readonly number[], data: ArrayBufferView): Promise<void> {
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    this.#values.set(name, this.g.weight(`${name}.weight`, type, shape, await this.store.write(bytes)));
+  }
+
+  async floats(name: string, shape: readonly number[], data: Float32Array): Promise<void> {
+    await this.put(name, 'float32', shape, data);
+  }
+
+  /** Gives a constant a second name. */
+  alias(name: string, of: string): void {
+    this.#values.set(name, this.value(of));
+  }
+
+  /** The norms that are applied as they are: those of single heads always, the others unless they were folded away. */
+  async norms(checkpoint: Checkpoint, folded: boolean): Promise<void> {
+    const { architecture } = checkpoint;
+    const vector = async (name: ParameterName) => {
+      const data = await checkpoint.readFloat32(name);
+      await this.floats(name, [data.length], data);
+    };
+    for (let n = 0; n < architecture.layers.length; n++) {
+      if (architecture.qkNorm) await this.#headNorm(checkpoint, n);
+      if (folded) continue;
+      await vector(`layers.${n}.attentionNorm`);
+      await vector(`layers.${n}.ffnNorm`);
+      if (!architecture.postNorms) continue;
+      await vector(`layers.${n}.postAttentionNorm`);
+      await vector(`layers.${n}.postFfnNorm`);
+    }
+    if (!folded) await vector('finalNorm');
+  }
+
+  /** The norm weights of all q heads and then all k heads of a layer, [heads + KV heads, head size]. */
+  async #headNorm(checkpoint: Checkpoint, layer: number): Promise<void> {
+    const { numHeads, numKvHeads, headSize } = checkpoint.architecture;
+    const q = await checkpoint.readFloat32(`layers.${layer}.qNorm`);
+    const k = await checkpoint.readFloat32(`layers.${layer}.kNorm`);
+    const all = new Float32Array((numHeads + numKvHeads) * headSize);
+    for (let head = 0; head < numHeads + numKvHeads; head++) all.set(head < numHeads ? q : k, head * headSize);
+    await this.floats(`layers.${layer}.headNorm`, [numHeads + numKvHeads, headSize], all);
+  }
+
+  /** Cos and sin of every rope of the model, for positions 0 to `positions` - 1. */
+  async ropes(architecture: Architecture, positions: number): Promise<RopeTables[]> {
+    const tables: RopeTables[] = [];
+    for (const [i, rope] of architecture.ropes.entries()) {
+      const { cos, sin } = ropeTables(rope, positions);
+      const shape = [positions, rope.dimensions / 2];
+      await this.floats(`rope.${i}.cos`, shape, cos);
+      await this.floats(`rope.${i}.sin`, shape, sin);
+      tables.push({ cos: this.value(`rope.${i}.cos`), sin: this.value(`rope.${i}.sin`) });
+    }
+    return tables;
+  }
 }
 
-/** The bytes of a typed array, without a copy. */
-export function bytesOf(data: ArrayBufferView): Uint8Array {
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-}
-
-/** One array with all elements; the same one when there is only one. */
-export function concatenate(parts: readonly Float32Array[]): Float32Array {
+/** The rows of several parameters one after another; `read` gives each. */
+export async function readPacked(
+  names: readonly ParameterName[],
+  read: (name: ParameterName) => Promise<Float32Array>,
+): Promise<Float32Array> {
+  const parts: Float32Array[] = [];
+  for (const name of names) parts.push(await read(name));
   if (parts.length === 1) return parts[0] as Float32Array;
   const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -47,4 +94,11 @@ export function concatenate(parts: readonly Float32Array[]): Float32Array {
     at += part.length;
   }
   return all;
+}
+
+/** Inputs of a linear layer, the length of its matrices' rows. */
+export function inputWidth(checkpoint: Checkpoint, name: ParameterName): number {
+  const width = checkpoint.info(name)?.shape[1];
+  if (width === undefined) throw new Error(`${name} is not a matrix`);
+  return width;
 }

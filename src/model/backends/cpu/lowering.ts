@@ -1,0 +1,49 @@
+/** What the CPU lowerings share: everything but how weights are stored and multiplied with. */
+import type { Architecture, ParameterName } from '../../architecture.js';
+import type { GraphBuilder, Value } from '../../graph/builder.js';
+import type { LinearLayer, Lowering } from '../../graph/decoder.js';
+import type { CacheType } from './attention.js';
+import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
+import type { WeightWriter } from './weights.js';
+
+export interface CpuLowering {
+  readonly lowering: Lowering;
+  /** The layers' rows for the pool, filled in as the decoder is built. */
+  readonly present: readonly Value[];
+}
+
+/** How a lowering multiplies. */
+export interface Products {
+  linear(g: GraphBuilder, layer: LinearLayer, input: Value): Value;
+  normWeight(g: GraphBuilder, name: ParameterName): Value;
+}
+
+export function cpuLowering(
+  architecture: Architecture,
+  weights: WeightWriter,
+  ropes: readonly RopeTables[],
+  cacheType: CacheType,
+  products: Products,
+): CpuLowering {
+  const present: Value[] = [];
+  const lowering: Lowering = {
+    ...products,
+    embed(g) {
+      const rows = g.node('Gather', [weights.value('embedding'), ROW_INPUTS.tokens], {
+        axis: 0,
+        name: 'embedding_rows',
+      });
+      if (architecture.embeddingScale === 1) return rows;
+      return g.node('Mul', [rows, g.float32Scalar(architecture.embeddingScale)], { name: 'embedding_scaled' });
+    },
+    attention(g, layer, qkv) {
+      const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
+      const headNorm = architecture.qkNorm ? weights.value(`layers.${layer}.headNorm`) : undefined;
+      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, cacheType);
+      present.push(block.present);
+      return block.output;
+    },
+    logitRows: (g, rows) => g.node('Gather', [rows, ROW_INPUTS.logitRows], { axis: 1, name: 'logit_rows_of' }),
+  };
+  return { lowering, present };
+}
