@@ -1,8 +1,9 @@
 /**
  * Whether `sluice bench` measures what another load generator does: `node bench/run.mjs compare-aiperf` after
- * `npm run build`. NVIDIA's aiperf is installed from PyPI into .venv/aiperf at the first run. Both offer the same kind of
- * load to one server at the same time, so that whatever slows the server down slows it down for both; of this one's
- * requests those count that lie within aiperf's measurement. Ends with code 1 when a figure differs by more than 10 %.
+ * `npm run build`; further options are those of the server. NVIDIA's aiperf is installed from PyPI into .venv/aiperf at
+ * the first run. Both offer the same kind of load to one server at the same time, so that whatever slows the server down
+ * slows it down for both; of this one's requests those count that lie within aiperf's measurement. Ends with code 1 when
+ * a figure differs by more than 10 %. Best on a machine with nothing else to do: each has but 128 requests to agree on.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -22,7 +23,9 @@ const VENV = resolve('.venv/aiperf');
 const CONCURRENCY = 2;
 const REQUESTS = 64;
 const ROUNDS = 2;
-const OUTPUT_TOKENS = 16;
+/** Lengths differ from request to request; with equal ones, the two would fall into step with each other and stay there. */
+const PROMPT_TOKENS = { kind: 'uniform', low: 32, high: 96 } as const;
+const OUTPUT_TOKENS = { kind: 'uniform', low: 8, high: 32 } as const;
 const TOLERANCE = 0.1;
 /** aiperf wants a tokenizer to start, though it takes the counts of the server's. */
 const TOKENIZER = resolve('test/fixtures/models/tiny-llama');
@@ -51,8 +54,8 @@ const workloadOf = (model: string, seed: number): Workload =>
     model,
     endpoint: 'completions',
     seed,
-    promptTokens: { kind: 'uniform', low: 64, high: 64 },
-    outputTokens: { kind: 'uniform', low: OUTPUT_TOKENS, high: OUTPUT_TOKENS },
+    promptTokens: PROMPT_TOKENS,
+    outputTokens: OUTPUT_TOKENS,
     sharedPrefixTokens: 0,
     promptAs: 'words',
     tokenIds: { low: 0, high: 0 },
@@ -70,12 +73,12 @@ interface AiperfRun {
 async function runAiperf(url: string, model: string, seed: number, folder: string): Promise<AiperfRun> {
   const workload = workloadOf(model, seed);
   const prompts = Array.from({ length: REQUESTS }, (_, index) => {
-    const { prompt } = JSON.parse(workload.request('aiperf', index).body.toString());
-    return JSON.stringify({ text: prompt });
+    const { prompt, max_tokens } = JSON.parse(workload.request('aiperf', index).body.toString());
+    return JSON.stringify({ text: prompt, output_length: max_tokens });
   });
   await mkdir(folder);
   await writeFile(join(folder, 'prompts.jsonl'), `${prompts.join('\n')}\n`);
-  const extra = JSON.stringify({ ignore_eos: true, max_tokens: OUTPUT_TOKENS, temperature: 0 });
+  const extra = JSON.stringify({ ignore_eos: true, temperature: 0 });
   await promisify(execFile)(
     join(VENV, 'bin/aiperf'),
     [
@@ -141,7 +144,7 @@ async function compareOnce(url: string, model: string, seed: number, folder: str
 }
 
 install();
-const server = await startOwnServer([], resolve('dist/cli/main.js'));
+const server = await startOwnServer(process.argv.slice(2), resolve('dist/cli/main.js'));
 const folder = await mkdtemp(join(tmpdir(), 'compare-aiperf-'));
 try {
   const model = await discoverModel(makeTarget(server.url, undefined));
