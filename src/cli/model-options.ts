@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, Option } from 'commander';
 import type { EngineConfig } from '../engine/protocol.js';
-import { integer, parseSize } from './values.js';
+import { decimal, integer, parseSize } from './values.js';
 
 /** The model that comes with the package. */
 const bundledModel = fileURLToPath(new URL('../../models/SmolLM2-135M-Instruct.Q4_1.gguf', import.meta.url));
@@ -17,6 +17,7 @@ export interface ModelOptions {
   readonly maxNumBatchedTokens: number;
   readonly maxModelLen?: number;
   readonly kvCacheMemory: number;
+  readonly gpuMemoryUtilization?: number;
   readonly blockSize: number;
 }
 
@@ -30,7 +31,7 @@ export function addModelOptions(command: Command): Command {
   return command
     .optionsGroup('Model:')
     .addOption(
-      option('--model <path>', 'GGUF file, or directory with config.json and safetensors').default(
+      option('--model <path>', 'GGUF file, or directory with safetensors or an onnxruntime-genai export').default(
         bundledModel,
         'the bundled SmolLM2-135M-Instruct',
       ),
@@ -62,6 +63,12 @@ export function addModelOptions(command: Command): Command {
         .argParser(parseSize)
         .default(1024 ** 3, '1GiB'),
     )
+    .addOption(
+      option(
+        '--gpu-memory-utilization <share>',
+        'share of the free GPU memory for weights and cache, in place of --kv-cache-memory',
+      ).argParser(decimal(0.01, 1)),
+    )
     .addOption(option('--block-size <n>', 'tokens that a cache block holds').argParser(integer(1, 4096)).default(32));
 }
 
@@ -75,6 +82,7 @@ export function engineConfig(options: ModelOptions): EngineConfig {
     maxNumBatchedTokens: options.maxNumBatchedTokens,
     maxModelLen: options.maxModelLen,
     kvCacheMemory: options.kvCacheMemory,
+    gpuMemoryUtilization: options.gpuMemoryUtilization,
     blockSize: options.blockSize,
   };
 }
