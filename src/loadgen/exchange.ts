@@ -3,6 +3,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import { TLSSocket } from 'node:tls';
 import type { Failure } from './failure.js';
 import { errorMessage, isObject } from './openai-chunk.js';
 import { StreamRecorder, type StreamTimeline } from './stream.js';
@@ -39,98 +40,120 @@ const ERROR_BODY_LIMIT = 1 << 16;
 /** How long a server may leave the body open after `[DONE]`; the connection is given up then, the request has succeeded. */
 const DONE_GRACE_MS = 1000;
 
-/** Never rejects: whatever goes wrong is an outcome. */
+/** Never rejects: whatever goes wrong on the way is an outcome. */
 export function exchange(target: Target, request: PreparedRequest, options: ExchangeOptions): Promise<Exchange> {
-  return new Promise((resolve) => {
-    const recorder = new StreamRecorder();
-    const url = new URL(target.baseUrl + request.path);
-    let arrival: Milliseconds = 0;
-    let connect: Milliseconds = 0;
-    let grace: NodeJS.Timeout | undefined;
-    let timeout: NodeJS.Timeout | undefined;
-    let finished = false;
+  return new Promise((resolve) => new RunningExchange(target, request, options, resolve));
+}
 
-    const clientRequest = (url.protocol === 'https:' ? https : http).request(url, {
+class RunningExchange {
+  readonly #options: ExchangeOptions;
+  readonly #resolve: (result: Exchange) => void;
+  readonly #recorder = new StreamRecorder();
+  readonly #request: http.ClientRequest;
+  readonly #sentAt: Milliseconds;
+  readonly #timeout: NodeJS.Timeout;
+  #grace: NodeJS.Timeout | undefined;
+  #socket: Socket | undefined;
+  #arrival: Milliseconds = 0;
+  #connect: Milliseconds = 0;
+  #finished = false;
+
+  constructor(
+    target: Target,
+    { path, body }: PreparedRequest,
+    options: ExchangeOptions,
+    resolve: (result: Exchange) => void,
+  ) {
+    this.#options = options;
+    this.#resolve = resolve;
+    const url = new URL(target.baseUrl + path);
+    this.#request = (url.protocol === 'https:' ? https : http).request(url, {
       method: 'POST',
       agent: options.agent,
-      headers: { accept: 'text/event-stream', ...target.headers, 'content-length': request.body.length },
+      headers: { accept: 'text/event-stream', ...target.headers, 'content-length': body.length },
     });
-
-    const finish = (result: Pick<Exchange, 'outcome' | 'timeline' | 'failure'>): void => {
-      if (finished) return;
-      finished = true;
-      clearTimeout(grace);
-      clearTimeout(timeout);
-      options.signal?.removeEventListener('abort', onAbort);
-      detach?.();
-      resolve({ sentAt, endAt: performance.now(), connect, ...result });
-    };
-    const fail = (failure: Failure): void => finish({ outcome: 'failed', failure });
-    const endStream = (clean: boolean): void => {
-      const outcome = recorder.end(clean);
-      if ('failure' in outcome) fail(outcome.failure);
-      else finish({ outcome: 'completed', timeline: outcome.timeline });
-    };
-    const onAbort = (): void => {
-      finish({ outcome: 'cancelled' });
-      clientRequest.destroy();
-    };
-
-    // The listener stands before the HTTP parser's own, so a packet's time is taken before any of it is parsed.
-    let detach: (() => void) | undefined;
-    clientRequest.on('socket', (socket: Socket) => {
-      const onData = (): void => {
-        arrival = performance.now();
-      };
-      socket.prependListener('data', onData);
-      detach = () => socket.removeListener('data', onData);
-      const ready = url.protocol === 'https:' ? 'secureConnect' : 'connect';
-      if (!clientRequest.reusedSocket) {
-        socket.once(ready, () => {
-          connect = performance.now() - sentAt;
-        });
-      }
-    });
-
-    clientRequest.on('response', (response) => {
-      const type = response.headers['content-type'] ?? '';
-      const isStream = response.statusCode === 200 && type.includes('text/event-stream');
-      const errorBody: Buffer[] = [];
-      let kept = 0;
-      response.on('data', (bytes: Buffer) => {
-        if (!isStream) {
-          if (kept < ERROR_BODY_LIMIT) errorBody.push(bytes);
-          kept += bytes.length;
-          return;
-        }
-        recorder.push(bytes, arrival);
-        if (recorder.settled && grace === undefined) {
-          grace = setTimeout(() => {
-            endStream(false);
-            clientRequest.destroy();
-          }, DONE_GRACE_MS);
-        }
-      });
-      const onEnd = (clean: boolean): void => {
-        if (isStream) endStream(clean);
-        else fail(notAStream(response.statusCode ?? 0, type, Buffer.concat(errorBody).toString('utf8')));
-      };
-      response.on('end', () => onEnd(response.complete));
-      response.on('error', () => onEnd(false));
-    });
-    clientRequest.on('error', (error) => {
+    this.#request.on('socket', (socket) => this.#watch(socket));
+    this.#request.on('response', (response) => this.#receive(response));
+    this.#request.on('error', (error) => {
       const code = 'code' in error ? String(error.code) : '';
-      fail({ kind: 'connection', message: error.message || code });
+      this.#fail({ kind: 'connection', message: error.message || code });
     });
-
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    const sentAt = performance.now();
-    timeout = setTimeout(() => {
-      fail({ kind: 'timeout', message: `not complete after ${options.timeout} ms` });
-      clientRequest.destroy();
+    this.#timeout = setTimeout(() => {
+      this.#fail({ kind: 'timeout', message: `not complete after ${options.timeout} ms` });
+      this.#request.destroy();
     }, options.timeout);
-    clientRequest.end(request.body);
-  });
+    options.signal?.addEventListener('abort', this.#onAbort, { once: true });
+    this.#sentAt = performance.now();
+    this.#request.end(body);
+  }
+
+  /** The listener stands before the HTTP parser's own, so a packet's time is taken before any of it is parsed. */
+  #watch(socket: Socket): void {
+    this.#socket = socket;
+    socket.prependListener('data', this.#onData);
+    if (this.#request.reusedSocket) return;
+    socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => {
+      this.#connect = performance.now() - this.#sentAt;
+    });
+  }
+
+  readonly #onData = (): void => {
+    this.#arrival = performance.now();
+  };
+
+  readonly #onAbort = (): void => {
+    this.#finish({ outcome: 'cancelled' });
+    this.#request.destroy();
+  };
+
+  #receive(response: http.IncomingMessage): void {
+    const type = response.headers['content-type'] ?? '';
+    if (response.statusCode === 200 && type.includes('text/event-stream')) {
+      response.on('data', (bytes: Buffer) => this.#take(bytes));
+      response.on('end', () => this.#endStream(response.complete));
+      response.on('error', () => this.#endStream(false));
+      return;
+    }
+    const body: Buffer[] = [];
+    let length = 0;
+    response.on('data', (bytes: Buffer) => {
+      if (length < ERROR_BODY_LIMIT) body.push(bytes);
+      length += bytes.length;
+    });
+    const end = (): void =>
+      this.#fail(notAStream(response.statusCode ?? 0, type, Buffer.concat(body).toString('utf8')));
+    response.on('end', end);
+    response.on('error', end);
+  }
+
+  #take(bytes: Buffer): void {
+    this.#recorder.push(bytes, this.#arrival);
+    if (!this.#recorder.settled || this.#grace !== undefined) return;
+    this.#grace = setTimeout(() => {
+      this.#endStream(false);
+      this.#request.destroy();
+    }, DONE_GRACE_MS);
+  }
+
+  #endStream(clean: boolean): void {
+    const outcome = this.#recorder.end(clean);
+    if ('failure' in outcome) this.#fail(outcome.failure);
+    else this.#finish({ outcome: 'completed', timeline: outcome.timeline });
+  }
+
+  #fail(failure: Failure): void {
+    this.#finish({ outcome: 'failed', failure });
+  }
+
+  #finish(result: Pick<Exchange, 'outcome' | 'timeline' | 'failure'>): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    clearTimeout(this.#grace);
+    clearTimeout(this.#timeout);
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#socket?.removeListener('data', this.#onData);
+    this.#resolve({ sentAt: this.#sentAt, endAt: performance.now(), connect: this.#connect, ...result });
+  }
 }
 
 function notAStream(status: number, type: string, body: string): Failure {

@@ -33,7 +33,17 @@ export function makeTarget(baseUrl: string, apiKey: string | undefined, extraHea
     if (match === null) throw new UserError(`header "${header}" is not of the form "Name: value"`);
     headers[match[1]!.toLowerCase()] = match[2]!;
   }
+  for (const [name, value] of Object.entries(headers)) checkHeader(name, value);
   return { baseUrl: `${url.origin}${/\/v\d+$/.test(path) ? path : `${path}/v1`}`, headers };
+}
+
+function checkHeader(name: string, value: string): void {
+  try {
+    http.validateHeaderName(name);
+    http.validateHeaderValue(name, value);
+  } catch {
+    throw new UserError(`the value for the header "${name}" holds characters that a header cannot`);
+  }
 }
 
 /** Asks the server for its first model. */
