@@ -1,5 +1,6 @@
 /** Lays a plan out as the arrays that a model runner takes, in buffers that are kept from step to step. */
 import type { StepBatch } from '../model/runner.js';
+import { isGreedy } from './sampler/sampler.js';
 import type { Plan } from './scheduler/plan.js';
 import type { Sequence } from './sequence.js';
 
@@ -10,6 +11,7 @@ export class BatchBuilder {
   readonly #blockTables = new Scratch();
   readonly #logitRows = new Scratch();
   #greedyRows = new Uint8Array(64);
+  #temperatures = new Float32Array(64);
 
   /**
    * The arrays are views that hold until the next call. Logit rows come in the order of the plan's chunks; in each, first
@@ -33,8 +35,12 @@ export class BatchBuilder {
     const blockTables = this.#blockTables.view(sequences * maxBlocks).fill(0);
     const logitRows = this.#logitRows.view(wanted);
 
-    if (this.#greedyRows.length < wanted) this.#greedyRows = new Uint8Array(wanted * 2);
+    if (this.#greedyRows.length < wanted) {
+      this.#greedyRows = new Uint8Array(wanted * 2);
+      this.#temperatures = new Float32Array(wanted * 2);
+    }
     const greedyRows = this.#greedyRows.subarray(0, wanted).fill(0);
+    const temperatures = this.#temperatures.subarray(0, wanted).fill(1);
 
     let b = 0;
     let row = 0;
@@ -50,9 +56,10 @@ export class BatchBuilder {
       cumulativeLengths[++b] = row;
       if (!samples) continue;
       greedyRows[logits] = greedy(sequence) ? 1 : 0;
+      if (!isGreedy(sequence.request.sampling)) temperatures[logits] = sequence.request.sampling.temperature;
       logitRows[logits++] = row - 1;
     }
-    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows, greedyRows };
+    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows, greedyRows, temperatures };
   }
 }
 

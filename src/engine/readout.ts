@@ -4,6 +4,7 @@ import type { Choice } from './choice.js';
 import type { EngineFault } from './protocol.js';
 import { Logprobs } from './sampler/logprobs.js';
 import { Sampler } from './sampler/sampler.js';
+import { RowSummary } from './sampler/summary.js';
 import { type Plan, type PlannedChunk, scoresPrompt } from './scheduler/plan.js';
 import { NO_TOKEN } from './scheduler/scheduler.js';
 import type { Sequence } from './sequence.js';
@@ -22,6 +23,7 @@ export class Readout {
   readonly #vocabSize: number;
   readonly #sampler: Sampler;
   readonly #logprobs = new Logprobs();
+  readonly #summary = new RowSummary();
   #sampled = new Int32Array(64);
 
   constructor(vocabSize: number) {
@@ -65,7 +67,7 @@ export class Readout {
       if (scoresPrompt(sequence)) this.#scorePrompt(chunk, choice, logits, scores);
       if (!samples) continue;
       if (reduced) this.#sampled[i] = this.#take(choice, likeliest!, sample);
-      else this.#sampled[i] = this.#draw(choice, this.#row(logits, wholeSample));
+      else this.#sampled[i] = this.#draw(choice, logits, wholeSample);
     }
     return this.#sampled;
   }
@@ -98,9 +100,11 @@ export class Readout {
     return choice.token;
   }
 
-  #draw(choice: Choice, row: Float32Array): number {
+  #draw(choice: Choice, logits: StepLogits, index: number): number {
     const { sequence } = choice;
-    const token = this.#sampler.draw(row, sequence, choice.adjustments);
+    const row = this.#row(logits, index);
+    const summary = logits.summaries && this.#summary.at(logits.summaries, index);
+    const token = this.#sampler.draw(row, sequence, choice.adjustments, summary);
     if (token === undefined) {
       choice.fault = NOTHING_FINITE;
       return NO_TOKEN;

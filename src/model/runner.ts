@@ -27,6 +27,8 @@ export interface StepBatch {
   readonly logitRows: Int32Array;
   /** u8 [S]: 1 where the likeliest token of the row is all that is needed. Absent: every row is wanted whole. */
   readonly greedyRows?: Uint8Array;
+  /** f32 [S] temperature that each row is sampled with, above 0; 1 where it is not sampled. For `StepLogits.summaries`. */
+  readonly temperatures?: Float32Array;
 }
 
 /** Logits of the rows asked for. The arrays belong to the caller until its next `run`. */
@@ -39,6 +41,18 @@ export interface StepLogits {
   readonly values: Float32Array;
   /** What a device that can reduce rows itself found in all of them. */
   readonly likeliest?: Likeliest;
+  /** Of each row of `values`, where a device sums rows up itself. */
+  readonly summaries?: RowSummaries;
+}
+
+/** Rows in chunks of `chunkSize` neighbouring tokens; `chunks` of them make up the vocabulary. */
+export interface RowSummaries {
+  readonly chunkSize: number;
+  readonly chunks: number;
+  /** f32 [rows, chunks] the largest logit of each chunk. */
+  readonly maxima: Float32Array;
+  /** f32 [rows, chunks] the chunk's share of the probability at the row's temperature. */
+  readonly masses: Float32Array;
 }
 
 export interface Likeliest {

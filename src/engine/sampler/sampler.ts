@@ -8,6 +8,7 @@ import type { Adjustments } from './adjustments.js';
 import { expNegative, FARTHEST } from './exponential.js';
 import { uniform } from './philox.js';
 import { argmax, type Cut, findMass, TopSelection } from './selection.js';
+import type { RowSummary } from './summary.js';
 
 /** Temperatures below are greedy, as in vLLM: dividing by them overflows. */
 const LOWEST_TEMPERATURE = 1e-5;
@@ -23,6 +24,7 @@ export class Sampler {
   readonly #cut: Cut = { value: 0, ties: 0 };
   readonly #adjusted: Float32Array;
   readonly #allowed: Float32Array;
+  readonly #candidates: Int32Array;
   /** The candidates: their indexes, rising, and their weights or the running sums of these. */
   readonly #indexes: Int32Array;
   readonly #weights: Float64Array;
@@ -33,6 +35,7 @@ export class Sampler {
   constructor(vocabSize: number) {
     this.#adjusted = new Float32Array(vocabSize);
     this.#allowed = new Float32Array(vocabSize);
+    this.#candidates = new Int32Array(vocabSize);
     this.#indexes = new Int32Array(vocabSize);
     this.#weights = new Float64Array(vocabSize);
     this.#scratch = new Float64Array(vocabSize);
@@ -42,11 +45,16 @@ export class Sampler {
    * The token for the position behind the sequence's last. NaN and infinite logits are impossible tokens. Where the
    * adjustments leave nothing possible, they are given up: the likeliest allowed token is taken, or else the likeliest.
    * @param row f32 [vocabSize], not changed
+   * @param summary of the row, where the device gave one
    * @returns undefined when no logit is finite
    */
-  draw(row: Float32Array, sequence: Sequence, adjustments: Adjustments): TokenId | undefined {
+  draw(row: Float32Array, sequence: Sequence, adjustments: Adjustments, summary?: RowSummary): TokenId | undefined {
     const { sampling } = sequence.request;
     const { allowed } = adjustments;
+    if (summary !== undefined && !isGreedy(sampling) && allowed === undefined && !adjustments.needed) {
+      const token = this.#drawSummed(row, sequence, summary);
+      if (token !== undefined) return token;
+    }
     let logits = row;
     if (adjustments.needed) {
       logits = this.#adjusted;
@@ -72,6 +80,27 @@ export class Sampler {
     return allowed === undefined ? index : allowed[index]!;
   }
 
+  /** Reads only the chunks that can matter; undefined when the row is not finite or nothing can be left out. */
+  #drawSummed(row: Float32Array, sequence: Sequence, summary: RowSummary): TokenId | undefined {
+    const { sampling } = sequence.request;
+    const maximum = summary.maximum;
+    if (!Number.isFinite(maximum)) return undefined;
+    const random = uniform(sampling.seed, sequence.choice, sequence.length);
+    const { temperature, topK, topP } = sampling;
+    let cut = summary.lowest(maximum, sampling);
+    let total: number | undefined;
+    if (cut === Number.NEGATIVE_INFINITY) {
+      if (topK > 0) return undefined;
+      if (topP >= 1) return summary.draw(row, maximum, temperature, random);
+      // Tokens below an even share of what the nucleus leaves out cannot be in it.
+      total = summary.total(row, maximum, temperature);
+      cut = maximum + temperature * Math.log(((1 - topP) * total) / row.length);
+    }
+    const count = summary.collect(row, cut, this.#candidates);
+    const logits = this.#pick(row, this.#candidates.subarray(0, count));
+    return this.#candidates[this.#drawIndex(logits, count, maximum, sampling, random, total)];
+  }
+
   #pick(logits: Float32Array, tokens: Int32Array): Float32Array {
     for (let i = 0; i < tokens.length; i++) this.#allowed[i] = logits[tokens[i]!]!;
     return this.#allowed;
@@ -86,11 +115,19 @@ export class Sampler {
     return best < 0 ? undefined : best;
   }
 
-  #drawIndex(logits: Float32Array, length: number, maximum: number, params: SamplingParams, random: number): number {
+  /** @param total weight of all tokens, relative to the likeliest, where `logits` leaves some of them out */
+  #drawIndex(
+    logits: Float32Array,
+    length: number,
+    maximum: number,
+    params: SamplingParams,
+    random: number,
+    total?: number,
+  ): number {
     const nucleus = params.topP < 1;
     this.#setCut(logits, length, maximum, params);
     this.#weigh(logits, length, maximum, 1 / params.temperature, !nucleus);
-    if (nucleus) this.#keepNucleus(params.topP);
+    if (nucleus) this.#keepNucleus(params.topP, total);
     return this.#indexes[this.#search(random * this.#total)]!;
   }
 
@@ -130,15 +167,15 @@ export class Sampler {
   }
 
   /** Leaves the smallest set of candidates whose share of the weight reaches p, and the running sums of their weights. */
-  #keepNucleus(p: number): void {
+  #keepNucleus(p: number, whole: number | undefined): void {
     const cut = this.#cut;
     const indexes = this.#indexes;
     const weights = this.#weights;
     // All weights below this together fall short of the share that stays outside, so none of them can be inside.
-    const least = Math.min(1, ((1 - p) * this.#total) / this.#count);
+    const least = whole === undefined ? Math.min(1, ((1 - p) * this.#total) / this.#count) : 0;
     let length = 0;
     for (let i = 0; i < this.#count; i++) if (weights[i]! >= least) this.#scratch[length++] = weights[i]!;
-    findMass(this.#scratch, length, p * this.#total, cut);
+    findMass(this.#scratch, length, p * (whole ?? this.#total), cut);
 
     let { ties } = cut;
     let count = 0;

@@ -7,11 +7,16 @@ import type { GraphBuilder, Value } from '../../graph/builder.js';
 export const LOGIT_INPUTS = {
   /** i32 [W] which of the S rows are wanted whole. */
   wholeRows: 'whole_rows',
+  /** f32 [W, 1] one over the temperature of each. */
+  inverseTemperatures: 'inverse_temperatures',
 } as const;
 
 export const LOGIT_OUTPUTS = {
   /** f32 [W, vocabulary] */
   values: 'logits',
+  /** f32 [W, chunks] largest logit of each chunk of a whole row, and its share of the probability. */
+  maxima: 'chunk_maxima',
+  masses: 'chunk_masses',
   /** i64 [S, 1] */
   likeliest: 'likeliest',
   /** f32 [S, 1] the logit of the likeliest token; NaN where the row has anything that is not finite. */
@@ -21,6 +26,8 @@ export const LOGIT_OUTPUTS = {
 /** @param logits f32 [1, S, vocabulary] */
 export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number): void {
   g.input(LOGIT_INPUTS.wholeRows, 'int32', ['W']);
+  g.input(LOGIT_INPUTS.inverseTemperatures, 'float32', ['W', 1]);
+  const chunk = chunkSize(vocabSize);
   g.scope('logits', () => {
     const rows = g.node('Reshape', [logits, g.int64([-1, vocabSize])], { name: 'rows' });
     g.nodes('Gather', [rows, LOGIT_INPUTS.wholeRows], [LOGIT_OUTPUTS.values], { axis: 0, name: 'whole' });
@@ -28,7 +35,6 @@ export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number):
     // The largest of each chunk by a fast reduction, then the chunk it lies in, then its place there. Both searches
     // take the first among equals, so the lowest index wins.
     const last = g.int64([-1]);
-    const chunk = chunkSize(vocabSize);
     const chunks = g.node('Reshape', [rows, g.int64([-1, vocabSize / chunk, chunk])], { name: 'chunks' });
     const largest = g.node('ReduceMax', [chunks, last], { keepdims: 0, name: 'chunk_largest' });
     const which = g.node('ArgMax', [largest], { axis: -1, keepdims: 1, name: 'largest_chunk' });
@@ -37,6 +43,13 @@ export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number):
     const start = g.node('Mul', [which, g.int64([chunk])], { name: 'start' });
     g.nodes('Add', [start, place], [LOGIT_OUTPUTS.likeliest], { name: 'likeliest' });
 
+    // The same chunks of the whole rows, for draws that then read one chunk or a few.
+    const cooled = g.node('Mul', [LOGIT_OUTPUTS.values, LOGIT_INPUTS.inverseTemperatures], { name: 'cooled' });
+    const probabilities = g.node('Softmax', [cooled], { axis: -1, name: 'probabilities' });
+    const shares = g.node('Reshape', [probabilities, g.int64([-1, vocabSize / chunk, chunk])], { name: 'shares' });
+    g.nodes('ReduceSum', [shares, last], [LOGIT_OUTPUTS.masses], { keepdims: 0, name: 'masses' });
+    g.nodes('Gather', [largest, LOGIT_INPUTS.wholeRows], [LOGIT_OUTPUTS.maxima], { axis: 0, name: 'maxima' });
+
     const maximum = g.node('ReduceMax', [largest, last], { keepdims: 1, name: 'maximum' });
     // A maximum may pass over NaN; a sum does not, and infinity times zero is NaN as well.
     const sum = g.node('ReduceSum', [rows, last], { keepdims: 1, name: 'sum' });
@@ -44,12 +57,14 @@ export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number):
     g.nodes('Add', [maximum, fault], [LOGIT_OUTPUTS.likeliestLogits], { name: 'likeliest_logit' });
   });
   g.output(LOGIT_OUTPUTS.values, 'float32', ['W', vocabSize]);
+  g.output(LOGIT_OUTPUTS.maxima, 'float32', ['W', vocabSize / chunk]);
+  g.output(LOGIT_OUTPUTS.masses, 'float32', ['W', vocabSize / chunk]);
   g.output(LOGIT_OUTPUTS.likeliest, 'int64', ['S', 1]);
   g.output(LOGIT_OUTPUTS.likeliestLogits, 'float32', ['S', 1]);
 }
 
 /** The divisor of the vocabulary's size that is nearest to its square root, where both searches are short. */
-function chunkSize(vocabSize: number): number {
+export function chunkSize(vocabSize: number): number {
   for (let size = Math.floor(Math.sqrt(vocabSize)); size > 1; size--) if (vocabSize % size === 0) return size;
   return vocabSize;
 }

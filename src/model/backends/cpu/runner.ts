@@ -4,14 +4,14 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
 import { type CacheType, cacheInputs } from './attention.js';
-import { LOGIT_OUTPUTS } from './logits.js';
+import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
 import { type CacheArray, CachePool } from './pool.js';
 import { OUTPUTS } from './rows.js';
 import { StepInputBuilder } from './step-inputs.js';
 
 const NO_LOGITS = new Float32Array(0);
 const REDUCED_OUTPUTS = [OUTPUTS.present, LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
-const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values];
+const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values, LOGIT_OUTPUTS.maxima, LOGIT_OUTPUTS.masses];
 
 export interface CpuRunnerOptions {
   /** Path of the prepared ONNX model. */
@@ -87,13 +87,26 @@ export class CpuRunner implements ModelRunner {
     const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) }, fetches);
     // Written only now: a step that failed has touched nothing.
     this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
-    const values = wholeRows > 0 ? (outputs[LOGIT_OUTPUTS.values]?.data as Float32Array) : NO_LOGITS;
-    if (batch.greedyRows === undefined) return { vocabSize: this.vocabSize, values };
-    const likeliest = {
-      tokens: Int32Array.from(outputs[LOGIT_OUTPUTS.likeliest]?.data as BigInt64Array, Number),
-      logits: outputs[LOGIT_OUTPUTS.likeliestLogits]?.data as Float32Array,
+    const { vocabSize } = this;
+    const floats = (name: string) => outputs[name]?.data as Float32Array;
+    return {
+      vocabSize,
+      values: wholeRows > 0 ? floats(LOGIT_OUTPUTS.values) : NO_LOGITS,
+      ...(batch.greedyRows !== undefined && {
+        likeliest: {
+          tokens: Int32Array.from(outputs[LOGIT_OUTPUTS.likeliest]?.data as BigInt64Array, Number),
+          logits: floats(LOGIT_OUTPUTS.likeliestLogits),
+        },
+      }),
+      ...(wholeRows > 0 && {
+        summaries: {
+          chunkSize: chunkSize(vocabSize),
+          chunks: vocabSize / chunkSize(vocabSize),
+          maxima: floats(LOGIT_OUTPUTS.maxima),
+          masses: floats(LOGIT_OUTPUTS.masses),
+        },
+      }),
     };
-    return { vocabSize: this.vocabSize, values, likeliest };
   }
 
   async copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {

@@ -76,7 +76,11 @@ export class StepInputBuilder {
     batch.logitRows.forEach((_, i) => {
       if (batch.greedyRows?.[i] !== 1) whole.push(i);
     });
-    feeds[LOGIT_INPUTS.wholeRows] = int32(Int32Array.from(whole), [whole.length]);
+    // Reductions over no rows at all are not to be relied on: one row is summed up in vain.
+    const summed = whole.length === 0 ? [0] : whole;
+    const inverse = Float32Array.from(summed, (i) => 1 / (batch.temperatures?.[i] ?? 1));
+    feeds[LOGIT_INPUTS.wholeRows] = int32(Int32Array.from(summed), [summed.length]);
+    feeds[LOGIT_INPUTS.inverseTemperatures] = new Tensor('float32', inverse, [summed.length, 1]);
     const pages = this.#decodeFeeds(feeds, batch, decodes, prefills);
     this.#prefillFeeds(feeds, batch, prefills, decodes.length);
     return { feeds, pages, slots, wholeRows: whole.length };
