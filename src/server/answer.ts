@@ -1,15 +1,16 @@
 /** Runs a generation and answers with it, streamed or whole. A client that goes away aborts it either way. */
 import type { RequestRecord } from '../telemetry/request-record.js';
-import type { AppContext, AppDeps } from './context.js';
+import type { AppContext, AppDeps, RouteDeps } from './context.js';
 import { clientClosed, type Disconnect, watchDisconnect } from './disconnect.js';
 import { toApiError } from './errors.js';
 import { type AnswerFormat, collect, emptyChoice } from './format.js';
 import { Generation, type Job, type StepDelta } from './generation.js';
-import { doneEvent, type EventStream, event, keepAliveComment, openEventStream } from './sse.js';
+import { ownerOf } from './keys/authenticate.js';
+import { type EventStream, openEventStream } from './sse.js';
 
 export async function answer(
   c: AppContext,
-  deps: AppDeps,
+  deps: RouteDeps,
   job: Job,
   format: AnswerFormat,
   stream: boolean,
@@ -19,11 +20,13 @@ export async function answer(
     deps.metrics?.begin(record.start, promptTokens),
   );
   const watch = watchDisconnect(c);
-  if (stream) return new StreamedAnswer(c, deps, generation, format, watch).start();
+  const release = deps.live.add(record.id, ownerOf(c), () => generation.cancel());
+  if (stream) return new StreamedAnswer(c, deps, generation, format, watch, release).start();
   try {
     return await wholeAnswer(c, generation, format, watch);
   } finally {
     watch.dispose();
+    release();
     note(record, generation);
   }
 }
@@ -55,10 +58,11 @@ class StreamedAnswer {
 
   constructor(
     private readonly c: AppContext,
-    private readonly deps: AppDeps,
+    private readonly deps: RouteDeps,
     private readonly generation: Generation,
     private readonly format: AnswerFormat,
     private readonly watch: Disconnect,
+    private readonly release: () => void,
   ) {
     this.record = c.var.record;
   }
@@ -76,8 +80,7 @@ class StreamedAnswer {
       await Promise.race([run, this.opened]);
     } catch (error) {
       if (this.stream === undefined) {
-        this.watch.dispose();
-        note(this.record, this.generation);
+        this.settle();
         throw error;
       }
     } finally {
@@ -91,10 +94,18 @@ class StreamedAnswer {
   private open(): EventStream {
     if (this.stream === undefined) {
       this.record.streamed = true;
-      this.stream = openEventStream(this.c, this.watch.abort);
+      this.stream = this.openStream();
       this.onOpen();
     }
     return this.stream;
+  }
+
+  /** A stream that can be resumed outlives its connection, and says itself when nobody comes back. */
+  private openStream(): EventStream {
+    const { c, watch } = this;
+    const resumable = this.deps.streams?.open(c, ownerOf(c), watch.abort);
+    if (resumable !== undefined) watch.dispose();
+    return resumable ?? openEventStream(c, watch.abort);
   }
 
   private send(deltas: readonly StepDelta[]): Promise<void> | undefined {
@@ -107,9 +118,8 @@ class StreamedAnswer {
 
   private async waitForReader(stream: EventStream): Promise<void> {
     const stalled = setTimeout(() => {
-      this.record.error = 'The reader stalled.';
-      this.watch.abort();
       stream.destroy();
+      if (stream.closed) this.record.error = 'The reader stalled.';
     }, this.deps.config.stallTimeout * 1000);
     await stream.drained();
     clearTimeout(stalled);
@@ -120,23 +130,28 @@ class StreamedAnswer {
     const { record } = this;
     const { keepAliveInterval } = this.deps.config;
     const keepAlive =
-      keepAliveInterval > 0 ? setInterval(() => stream.write(keepAliveComment), keepAliveInterval * 1000) : undefined;
+      keepAliveInterval > 0 ? setInterval(() => stream.keepAlive(), keepAliveInterval * 1000) : undefined;
     try {
       await run;
       if (this.watch.signal.aborted) record.status = clientClosed;
-      else stream.write(this.format.tail(this.generation) + doneEvent);
+      else stream.write(this.format.tail(this.generation));
     } catch (error) {
       const failure = toApiError(error);
       record.error = failure.message;
       record.cause = failure.options.cause;
-      stream.write(event(JSON.stringify(failure.body())) + doneEvent);
+      stream.write(this.format.failure(failure, this.generation));
     } finally {
       clearInterval(keepAlive);
       stream.end();
-      this.watch.dispose();
-      note(record, this.generation);
-      endRequest(record, this.deps);
+      this.settle();
+      endRequest(this.c, this.deps);
     }
+  }
+
+  private settle(): void {
+    this.watch.dispose();
+    this.release();
+    note(this.record, this.generation);
   }
 }
 
@@ -156,8 +171,10 @@ function note(record: RequestRecord, generation: Generation): void {
   if (completionTokens > 1) record.timePerToken = (lastToken - firstToken) / (completionTokens - 1);
 }
 
-/** Closes a request's record and hands it on. */
-export function endRequest(record: RequestRecord, deps: AppDeps): void {
+/** Closes a request's record and hands it on, and counts its tokens against its key. */
+export function endRequest(c: AppContext, deps: AppDeps): void {
+  const { record, keyUse } = c.var;
+  keyUse?.end((record.promptTokens ?? 0) + (record.completionTokens ?? 0));
   record.duration = performance.now() - record.start;
   deps.metrics?.http(record);
   deps.onRequestEnd?.(record);

@@ -1,15 +1,22 @@
 /** The HTTP application: middleware, routes and the one place where errors become answers. Needs no socket. */
 import { Hono } from 'hono';
 import { endRequest } from './answer.js';
+import { resumeMemory } from './config.js';
 import type { AppDeps, AppEnv } from './context.js';
 import { cors } from './cors.js';
 import { clientClosed } from './disconnect.js';
 import { ApiError, clip, toApiError } from './errors.js';
+import { authenticate, countAgainstKey } from './keys/authenticate.js';
+import { LiveRequests } from './live-requests.js';
 import { isRequestId, newRequestId, setRequestId } from './request-id.js';
+import { ResumableStreams, resumption } from './resume.js';
 import { chatRoutes } from './routes/chat.js';
 import { completionRoutes } from './routes/completions.js';
 import { infoRoutes } from './routes/info.js';
 import { modelRoutes } from './routes/models.js';
+import { requestRoutes } from './routes/requests.js';
+
+const generationPaths = ['/v1/completions', '/v1/chat/completions', '/v1/responses'];
 
 export function createApp(deps: AppDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
@@ -32,12 +39,28 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     const { record } = c.var;
     if (record.streamed) return;
     record.status = c.req.raw.signal.aborted ? clientClosed : c.res.status;
-    endRequest(record, deps);
+    endRequest(c, deps);
   });
 
   app.use(cors());
+  if (deps.keys) app.use(authenticate(deps.keys));
 
-  const routes = [infoRoutes(deps), modelRoutes(deps), completionRoutes(deps), chatRoutes(deps)];
+  const { config } = deps;
+  const streams =
+    config.resumeWindow > 0 ? new ResumableStreams({ window: config.resumeWindow, ...resumeMemory }) : undefined;
+  for (const path of generationPaths) {
+    if (streams) app.post(path, resumption(streams, config));
+    app.post(path, countAgainstKey);
+  }
+
+  const parts = { ...deps, live: new LiveRequests(), streams };
+  const routes = [
+    infoRoutes(parts),
+    modelRoutes(parts),
+    completionRoutes(parts),
+    chatRoutes(parts),
+    requestRoutes(parts),
+  ];
   for (const route of routes) app.route('/', route);
   for (const { path, method } of app.routes) if (method !== 'ALL') paths.add(path);
   refuseOtherMethods(app);

@@ -7,7 +7,7 @@ import { ApiError, invalid } from './errors.js';
  * The parsed body. Throws ApiError: 413 beyond `limit` bytes, without reading the rest, and 400 when it is no JSON.
  */
 export async function readJson(c: Context, limit: number): Promise<unknown> {
-  const bytes = await readBytes(c, limit);
+  const bytes = await readBody(c, limit);
   if (bytes.byteLength === 0) throw invalid(undefined, 'The body is empty: send a JSON object.');
   if (isDeep(bytes)) throw invalid(undefined, `The body is nested deeper than ${requestLimits.depth} levels.`);
   try {
@@ -18,7 +18,8 @@ export async function readJson(c: Context, limit: number): Promise<unknown> {
   }
 }
 
-async function readBytes(c: Context, limit: number): Promise<Uint8Array> {
+/** The body as it came. Throws ApiError (413) beyond `limit` bytes, without reading the rest. */
+export async function readBody(c: Context, limit: number): Promise<Uint8Array> {
   const declared = c.req.header('content-length');
   if (declared !== undefined) {
     if (Number(declared) > limit) throw tooLarge(limit);

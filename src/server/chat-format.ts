@@ -1,7 +1,15 @@
 /** Answers of /v1/chat/completions: chat.completion and chat.completion.chunk objects. */
-import { type AnswerFormat, type AnswerOptions, type CollectedChoice, chunkUsage, tells } from './format.js';
+import type { ApiError } from './errors.js';
+import {
+  type AnswerFormat,
+  type AnswerOptions,
+  type CollectedChoice,
+  chunkUsage,
+  failureEvents,
+  tells,
+} from './format.js';
 import type { Generation, StepDelta } from './generation.js';
-import { event } from './sse.js';
+import { doneEvent, event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
 export interface ChatFormatOptions extends AnswerOptions {
@@ -48,8 +56,12 @@ export class ChatFormat implements AnswerFormat {
   }
 
   tail(generation: Generation): string {
-    if (!this.options.includeUsage) return '';
-    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`);
+    if (!this.options.includeUsage) return doneEvent;
+    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`) + doneEvent;
+  }
+
+  failure(error: ApiError): string {
+    return failureEvents(error);
   }
 
   whole(choices: readonly CollectedChoice[], generation: Generation): object {

@@ -19,9 +19,12 @@ export interface ChoiceOptions {
   readonly logprobs: boolean;
 }
 
-/** Why a choice ended: `reason` is for every client, `stop` (vLLM's stop_reason) the string or token that did it. */
+/**
+ * Why a choice ended: `reason` is for every client (`abort`, as vLLM has it, where somebody cancelled the request),
+ * `stop` (vLLM's stop_reason) the string or token that did it.
+ */
 export interface ChoiceFinish {
-  readonly reason: 'stop' | 'length';
+  readonly reason: 'stop' | 'length' | 'abort';
   readonly stop: string | TokenId | null;
 }
 
@@ -82,8 +85,19 @@ export class Choice {
       text += this.flush();
       this.finish ??= { reason: output.finish === 'length' ? 'length' : 'stop', stop: output.stopToken ?? null };
     }
+    return this.delta(text, tokens);
+  }
+
+  /** Ends a choice before the engine does, with what was still held back. */
+  abort(): ChoiceDelta {
+    const text = this.flush();
+    this.finish ??= { reason: 'abort', stop: null };
+    return this.delta(text, []);
+  }
+
+  private delta(text: string, tokenIds: readonly TokenId[]): ChoiceDelta {
     const entries = this.entries?.take(text.length, this.finish !== undefined) ?? [];
-    return { text, entries, tokenIds: tokens, finish: this.finish };
+    return { text, entries, tokenIds, finish: this.finish };
   }
 
   private show(token: TokenId, logprobs: TokenLogprobs | undefined): string {

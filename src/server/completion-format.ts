@@ -1,9 +1,17 @@
 /** Answers of /v1/completions: text_completion objects. */
 import type { Choice } from './choice.js';
 import type { PromptEntry } from './echo.js';
-import { type AnswerFormat, type AnswerOptions, type CollectedChoice, chunkUsage, tells } from './format.js';
+import type { ApiError } from './errors.js';
+import {
+  type AnswerFormat,
+  type AnswerOptions,
+  type CollectedChoice,
+  chunkUsage,
+  failureEvents,
+  tells,
+} from './format.js';
 import type { Generation, StepDelta } from './generation.js';
-import { event } from './sse.js';
+import { doneEvent, event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
 export interface CompletionFormatOptions extends AnswerOptions {
@@ -65,8 +73,12 @@ export class CompletionFormat implements AnswerFormat {
   }
 
   tail(generation: Generation): string {
-    if (!this.options.includeUsage) return '';
-    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`);
+    if (!this.options.includeUsage) return doneEvent;
+    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`) + doneEvent;
+  }
+
+  failure(error: ApiError): string {
+    return failureEvents(error);
   }
 
   whole(choices: readonly CollectedChoice[], generation: Generation): object {

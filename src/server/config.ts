@@ -32,6 +32,8 @@ export interface ServerConfig {
   readonly keepAliveInterval: number;
   /** Seconds that a stream may wait for its reader before it is aborted. */
   readonly stallTimeout: number;
+  /** Seconds that a stream without a reader is kept, so that the reader can resume it; 0 keeps none and numbers no events. */
+  readonly resumeWindow: number;
   /** Seconds that the engine may owe a step before the server calls itself stalled; above the longest step there is. */
   readonly progressTimeout: number;
 }
@@ -41,8 +43,12 @@ export const defaultServerConfig: ServerConfig = {
   headerDelay: 5,
   keepAliveInterval: 0,
   stallTimeout: 300,
+  resumeWindow: 0,
   progressTimeout: 60,
 };
+
+/** Characters of events that are kept for readers to come back: 4 Mi of a stream, 256 Mi of all. */
+export const resumeMemory = { perStream: 1 << 22, total: 1 << 28 } as const;
 
 /** Bounds on what one request may ask for, so that no body of a few bytes costs without limit. */
 export const requestLimits = {

@@ -6,7 +6,12 @@
 import type { MiddlewareHandler } from 'hono';
 import type { AppEnv } from './context.js';
 
-const exposed = 'X-Request-Id, Retry-After';
+const exposed = [
+  'X-Request-Id',
+  'X-Stream-Id',
+  'Retry-After',
+  ...['limit', 'remaining', 'reset'].flatMap((what) => [`X-RateLimit-${what}-Requests`, `X-RateLimit-${what}-Tokens`]),
+].join(', ');
 const methods = 'GET, HEAD, POST, OPTIONS';
 const maxAge = '86400';
 

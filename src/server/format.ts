@@ -3,14 +3,18 @@
  */
 import type { TokenId } from '../engine/protocol.js';
 import type { ChoiceFinish } from './choice.js';
+import type { ApiError } from './errors.js';
 import type { Generation, StepDelta } from './generation.js';
+import { doneEvent, event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
 export interface AnswerFormat {
   /** The events for what a step added; '' where there is nothing to tell. */
   chunks(deltas: readonly StepDelta[], generation: Generation): string;
-  /** Events after the last choice ended, before [DONE]. */
+  /** Events after the last choice ended, to the end of the stream. */
   tail(generation: Generation): string;
+  /** Events that end a stream after a failure. */
+  failure(error: ApiError, generation: Generation): string;
   /** The body of an answer that is not streamed. */
   whole(choices: readonly CollectedChoice[], generation: Generation): object;
 }
@@ -46,6 +50,11 @@ export function collect(choices: CollectedChoice[], deltas: readonly StepDelta[]
 
 export function emptyChoice(): CollectedChoice {
   return { text: '', entries: [], tokenIds: [], finish: undefined };
+}
+
+/** A failure in mid-stream as the readers of completions and chats expect it. */
+export function failureEvents(error: ApiError): string {
+  return event(JSON.stringify(error.body())) + doneEvent;
 }
 
 /** The end of a chunk's JSON after its choices: usage as the caller asked for it, null in between as OpenAI does. */

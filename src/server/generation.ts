@@ -38,6 +38,7 @@ export class Generation {
   /** Prompt tokens that came from the cache; a prompt counts once, as in `promptTokens`. */
   cachedTokens = 0;
   private readonly started = new Set<number>();
+  private readonly cancelling = new AbortController();
   /** Of each choice, unless nothing is measured. */
   private readonly meters: readonly (RequestMeter | undefined)[];
 
@@ -63,17 +64,31 @@ export class Generation {
     return usageOf(this.promptTokens, this.completionTokens, this.cachedTokens);
   }
 
+  /** Ends every choice that is still open with what it has, as if the engine had done so. */
+  cancel(): void {
+    this.cancelling.abort();
+  }
+
   /**
-   * Generates until every choice has ended or `signal` aborts. Throws EngineError when the engine refuses or loses one
-   * of the requests; the others are aborted.
+   * Generates until every choice has ended or `signal` aborts, after which nothing is told any more. Throws EngineError
+   * when the engine refuses or loses one of the requests; the others are aborted.
    */
   async run(onStep: StepHandler, signal: AbortSignal): Promise<void> {
     try {
-      await this.runPrompts(onStep, signal);
+      await this.runPrompts(onStep, AbortSignal.any([signal, this.cancelling.signal]));
+      if (this.cancelling.signal.aborted && !signal.aborted) await this.endOpen(onStep);
     } finally {
       const now = performance.now();
-      for (const meter of this.meters) meter?.end(signal.aborted ? 'abort' : 'error', now);
+      const reason = signal.aborted || this.cancelling.signal.aborted ? 'abort' : 'error';
+      for (const meter of this.meters) meter?.end(reason, now);
     }
+  }
+
+  private async endOpen(onStep: StepHandler): Promise<void> {
+    const now = performance.now();
+    const open = [...this.choices.entries()].filter(([, choice]) => choice.finish === undefined);
+    const deltas = open.map(([index, choice]) => this.told(index, choice.abort(), now));
+    if (deltas.length > 0) await onStep(deltas);
   }
 
   private async runPrompts(onStep: StepHandler, signal: AbortSignal): Promise<void> {
@@ -107,7 +122,7 @@ export class Generation {
       const now = performance.now();
       for (const output of outputs) {
         if (output.promptLogprobs) logprobs.push(...output.promptLogprobs);
-        const delta = this.step(output, prompt * request.choices + output.choice, prompt, now, signal);
+        const delta = this.step(output, prompt * request.choices + output.choice, now, signal);
         if (delta === undefined) continue;
         deltas.push(delta);
         if (delta.delta.finish !== undefined) open--;
@@ -123,13 +138,7 @@ export class Generation {
       throw new EngineError('closed', 'The engine ended before the answer was complete.');
   }
 
-  private step(
-    output: ChoiceOutput,
-    index: number,
-    prompt: number,
-    now: number,
-    signal: AbortSignal,
-  ): StepDelta | undefined {
+  private step(output: ChoiceOutput, index: number, now: number, signal: AbortSignal): StepDelta | undefined {
     const choice = this.choices[index]!;
     if (choice.finish !== undefined || signal.aborted) return undefined;
     if (output.finish === 'error' || output.finish === 'abort') {
@@ -139,13 +148,16 @@ export class Generation {
     if (output.choice === 0) this.cachedTokens += output.cachedTokens ?? 0;
     if (output.tokens.length === 0 && output.finish === undefined) return undefined;
     const delta = choice.push(output);
-    if (delta === undefined) return undefined;
+    return delta && this.told(index, delta, now);
+  }
+
+  private told(index: number, delta: ChoiceDelta, now: number): StepDelta {
     this.completionTokens += delta.tokenIds.length;
     const meter = this.meters[index];
     meter?.output(delta.tokenIds.length, now);
     if (delta.finish !== undefined) meter?.end(delta.finish.reason, now);
     const first = !this.started.has(index);
     if (first) this.started.add(index);
-    return { index, prompt, first, delta };
+    return { index, prompt: Math.floor(index / this.job.requests[0]!.choices), first, delta };
   }
 }

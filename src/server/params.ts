@@ -17,6 +17,8 @@ export interface ParamContext {
   readonly model: ServedModel;
   readonly vocabSize: number;
   readonly maxModelLen: number;
+  /** The API key's name, to which tokens are accounted where keys are asked for: callers can make up users, but no keys. */
+  readonly account?: string | undefined;
 }
 
 /** The request to the engine but for its prompt and what follows from it. */
@@ -32,7 +34,7 @@ export async function requestTemplate(body: SharedBody, context: ParamContext): 
     minTokens: body.min_tokens ?? 0,
     endTokens: body.ignore_eos ? stopTokens : [...new Set([...context.model.endTokens, ...stopTokens])],
     priority: body.priority ?? 0,
-    user: body.user ?? '',
+    user: context.account ?? body.user ?? '',
     cacheSalt: body.cache_salt ?? '',
   };
 }

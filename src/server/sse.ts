@@ -13,7 +13,7 @@ export function event(json: string): string {
 }
 
 export const doneEvent = event('[DONE]');
-export const keepAliveComment = ': keep-alive\n\n';
+const keepAliveComment = ': keep-alive\n\n';
 
 export const eventStreamHeaders = {
   'Content-Type': 'text/event-stream; charset=utf-8',
@@ -31,12 +31,14 @@ export interface EventStream {
   readonly closed: boolean;
   /** Sends text of whole events; false asks to wait for `drained` before the next. */
   write(text: string): boolean;
+  /** Sends a comment, which readers pass over, so that nobody in between takes the connection for dead. */
+  keepAlive(): void;
   /** Resolves when there is room again, or when the reader is gone. */
   drained(): Promise<void>;
   /** Sends what is there, if only the headers. */
   flush(): void;
   end(): void;
-  /** Drops the connection. */
+  /** Drops the connection; the reader is gone then. */
   destroy(): void;
 }
 
@@ -73,6 +75,10 @@ class SocketStream implements EventStream {
     return this.closed || this.outgoing.write(text);
   }
 
+  keepAlive(): void {
+    this.write(keepAliveComment);
+  }
+
   drained(): Promise<void> {
     if (this.closed || !this.outgoing.writableNeedDrain) return Promise.resolve();
     this.draining ??= new Promise((resolve) => {
@@ -106,7 +112,10 @@ class WebStream implements EventStream {
   private readonly encoder = new TextEncoder();
   private waiting: (() => void)[] = [];
 
-  constructor(head: Response, onClose: () => void) {
+  constructor(
+    head: Response,
+    private readonly onClose: () => void,
+  ) {
     const body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -116,7 +125,7 @@ class WebStream implements EventStream {
         cancel: () => {
           this.closed = true;
           this.wake();
-          onClose();
+          this.onClose();
         },
       },
       new ByteLengthQueuingStrategy({ highWaterMark: queueLimit }),
@@ -128,6 +137,10 @@ class WebStream implements EventStream {
     if (this.closed) return true;
     this.controller.enqueue(this.encoder.encode(text));
     return (this.controller.desiredSize ?? 0) > 0;
+  }
+
+  keepAlive(): void {
+    this.write(keepAliveComment);
   }
 
   drained(): Promise<void> {
@@ -148,6 +161,7 @@ class WebStream implements EventStream {
     this.closed = true;
     this.controller.error(new Error('The stream was dropped.'));
     this.wake();
+    this.onClose();
   }
 
   private wake(): void {

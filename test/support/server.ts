@@ -3,6 +3,7 @@ import type { Hono } from 'hono';
 import { createApp } from '../../src/server/app.js';
 import { defaultServerConfig, type ServedModel, type ServerConfig } from '../../src/server/config.js';
 import type { AppDeps, AppEnv } from '../../src/server/context.js';
+import type { KeyRing } from '../../src/server/keys/key-ring.js';
 import { type RunningServer, startServer } from '../../src/server/listen.js';
 import type { ServerMetrics } from '../../src/telemetry/metrics.js';
 import type { RequestRecord } from '../../src/telemetry/request-record.js';
@@ -16,6 +17,7 @@ export interface TestSetup extends FakeEngineOptions {
   readonly model?: Partial<ServedModel>;
   readonly text?: FakeText;
   readonly lifecycle?: { readonly draining: boolean };
+  readonly keys?: KeyRing;
   readonly metrics?: ServerMetrics;
 }
 
@@ -39,6 +41,7 @@ export function testParts(setup: TestSetup = {}): TestParts {
     onRequestEnd: (record) => records.push(record),
     ...(setup.metrics && { metrics: setup.metrics }),
     ...(setup.lifecycle && { lifecycle: setup.lifecycle }),
+    ...(setup.keys && { keys: setup.keys }),
   };
   return { engine, text, records, deps };
 }

@@ -5,7 +5,7 @@ import { answer } from '../answer.js';
 import { available, checkModel } from '../availability.js';
 import { readJson } from '../body.js';
 import { ChatFormat } from '../chat-format.js';
-import type { AppDeps, AppEnv } from '../context.js';
+import type { AppEnv, RouteDeps } from '../context.js';
 import { promptLogprobsJson } from '../echo.js';
 import { clip, invalid } from '../errors.js';
 import type { Job } from '../generation.js';
@@ -14,10 +14,10 @@ import { adoptRequestId } from '../request-id.js';
 import { type ChatBody, chatBody, chatMessages } from '../schemas/chat.js';
 import { validate } from '../validate.js';
 
-export function chatRoutes(deps: AppDeps): Hono<AppEnv> {
+export function chatRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   app.post('/v1/chat/completions', async (c) => {
-    const context = available(deps);
+    const context = available(deps, c);
     const body = validate(chatBody, await readJson(c, deps.config.maxBodyBytes));
     checkModel(deps, body.model);
     adoptRequestId(c, body.request_id);

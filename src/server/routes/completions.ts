@@ -5,7 +5,7 @@ import { answer } from '../answer.js';
 import { available, checkModel } from '../availability.js';
 import { readJson } from '../body.js';
 import { CompletionFormat } from '../completion-format.js';
-import type { AppDeps, AppEnv } from '../context.js';
+import type { AppEnv, RouteDeps } from '../context.js';
 import { promptEntries, promptLogprobsJson } from '../echo.js';
 import { invalid } from '../errors.js';
 import type { Job } from '../generation.js';
@@ -24,10 +24,10 @@ import { validate } from '../validate.js';
 
 const defaultMaxTokens = 16;
 
-export function completionRoutes(deps: AppDeps): Hono<AppEnv> {
+export function completionRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   app.post('/v1/completions', async (c) => {
-    const context = available(deps);
+    const context = available(deps, c);
     const body = validate(completionBody, await readJson(c, deps.config.maxBodyBytes));
     checkModel(deps, body.model);
     adoptRequestId(c, body.request_id);
