@@ -38,7 +38,7 @@ export class EngineMetrics {
       last((stats) => share(stats.blocksUsed, stats.blocksTotal)),
     );
     metrics.gauge(
-      'sluice:kv_cache_waste_perc',
+      'sluice_kv_cache_waste_ratio',
       'Share of the slots in held blocks that hold no token, 0 to 1.',
       last((stats) => share(stats.emptySlots, stats.blocksUsed * (this.#info?.blockSize ?? 0))),
     );
@@ -58,16 +58,16 @@ export class EngineMetrics {
       last((stats) => stats.prefixHits),
     );
     metrics.total(
-      'sluice:steps_total',
+      'sluice_steps_total',
       'Steps of the engine.',
       last((stats) => stats.steps),
     );
-    metrics.totals('sluice:step_rows_total', 'Tokens computed, by what for.', 'kind', () => this.#rows);
-    metrics.totals('sluice:step_seconds_total', 'Seconds spent in steps, by part.', 'part', () => this.#phases);
+    metrics.totals('sluice_step_rows_total', 'Tokens computed, by what for.', 'kind', () => this.#rows);
+    metrics.totals('sluice_step_seconds_total', 'Seconds spent in steps, by part.', 'part', () => this.#phases);
 
     this.#stepTokens = metrics.histogram('vllm:iteration_tokens_total', 'Tokens computed in a step.', stepTokenBuckets);
-    this.#stepSequences = metrics.histogram('sluice:step_sequences', 'Sequences of a step.', batchSizeBuckets);
-    this.#stepTime = metrics.histogram('sluice:step_time_seconds', 'Seconds a step took.', stepTimeBuckets);
+    this.#stepSequences = metrics.histogram('sluice_step_sequences', 'Sequences of a step.', batchSizeBuckets);
+    this.#stepTime = metrics.histogram('sluice_step_time_seconds', 'Seconds a step took.', stepTimeBuckets);
     const stage = (name: string, help: string) =>
       metrics.histogram(`vllm:request_${name}_time_seconds`, help, requestTimeBuckets);
     this.#queueTime = stage('queue', 'Seconds a sequence waited for its first step.');

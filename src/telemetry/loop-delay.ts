@@ -9,11 +9,15 @@ const intervalMs = 20;
 
 /** @returns stops the measuring */
 export function observeLoopDelay(histogram: BucketHistogram): () => void {
-  let due = performance.now() + intervalMs;
-  const timer = setInterval(() => {
+  let due = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+  const tick = (): void => {
     due = observeDue(histogram, due, performance.now());
-  }, intervalMs).unref();
-  return () => clearInterval(timer);
+    // An interval would drift, and so would count its own drift.
+    timer = setTimeout(tick, due - performance.now()).unref();
+  };
+  tick();
+  return () => clearTimeout(timer);
 }
 
 /** Counts every time that was due by `now`; returns the next one. Milliseconds. */

@@ -35,12 +35,12 @@ export class ServerMetrics {
     const metrics = new MetricSet(this.#registry, { model_name: model, engine: '0' });
     this.#metrics = metrics;
     this.#engine = new EngineMetrics(metrics);
-    metrics.gauge('sluice:step_overdue_seconds', 'For how long a step has been due; 0 without work.', stepOverdue);
+    metrics.gauge('sluice_step_overdue_seconds', 'For how long a step has been due; 0 without work.', stepOverdue);
     const server = new MetricSet(this.#registry, {});
     const count = ['handler', 'method', 'status'] as const;
     this.#countHttp = server.counter('http_requests_total', 'HTTP requests answered.', count);
     this.#stopLoopDelay = observeLoopDelay(
-      server.histogram('sluice:event_loop_delay_seconds', 'Seconds that the event loop is late.', loopDelayBuckets),
+      server.histogram('sluice_event_loop_delay_seconds', 'Seconds that the event loop is late.', loopDelayBuckets),
     );
     addProcessMetrics(server);
   }

@@ -7,7 +7,7 @@ const EXECUTABLE = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 /** In continuous integration a missing browser fails the tests that need one; elsewhere they are skipped, and say so. */
 export const chromiumIsMissing = !existsSync(EXECUTABLE) && process.env['CI'] === undefined;
 if (chromiumIsMissing) {
-  console.warn(`BROWSER TESTS SKIPPED: no ${EXECUTABLE}. Run "apt-get install chromium", or name one in CHROMIUM.`);
+  console.warn(`BROWSER TESTS SKIPPED: no ${EXECUTABLE}. Run .ci/install-tools, or name one in CHROMIUM.`);
 }
 
 const FLAGS = [

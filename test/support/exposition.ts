@@ -127,12 +127,21 @@ export class Scrape {
 
   /** The value of the one series with this name and at least these labels. */
   value(name: string, labels: Readonly<Record<string, string>> = {}): number {
-    const found = [...this.families.values()]
+    const found = this.find(name, labels);
+    if (found.length !== 1) throw new Error(`${found.length} series ${name} ${JSON.stringify(labels)}`);
+    return found[0]!.value;
+  }
+
+  /** The sum of all such series, of which there may be none yet. */
+  sum(name: string, labels: Readonly<Record<string, string>> = {}): number {
+    return this.find(name, labels).reduce((sum, { value }) => sum + value, 0);
+  }
+
+  private find(name: string, labels: Readonly<Record<string, string>>): Sample[] {
+    return [...this.families.values()]
       .flatMap((family) => family.samples)
       .filter((sample) => sample.name === name)
       .filter((sample) => Object.entries(labels).every(([label, value]) => sample.labels[label] === value));
-    if (found.length !== 1) throw new Error(`${found.length} series ${name} ${JSON.stringify(labels)}`);
-    return found[0]!.value;
   }
 
   /** Upper bounds of a histogram with a single label set, without +Inf. */

@@ -67,12 +67,12 @@ describe('metrics of the engine', () => {
     expect(now.value('vllm:num_requests_waiting', labels)).toBe(1);
     expect(now.value('vllm:kv_cache_usage_perc', labels)).toBe(0.25);
     // 40 of the 160 slots that are held.
-    expect(now.value('sluice:kv_cache_waste_perc', labels)).toBe(0.25);
+    expect(now.value('sluice_kv_cache_waste_ratio', labels)).toBe(0.25);
     expect(now.value('vllm:cache_config_info', { ...labels, block_size: '16', num_gpu_blocks: '40' })).toBe(1);
     expect(now.value('vllm:prefix_cache_queries_total', labels)).toBe(100);
     expect(now.value('vllm:prefix_cache_hits_total', labels)).toBe(60);
-    expect(now.value('sluice:steps_total', labels)).toBe(2);
-    expect(now.value('sluice:step_overdue_seconds', labels)).toBe(1.5);
+    expect(now.value('sluice_steps_total', labels)).toBe(2);
+    expect(now.value('sluice_step_overdue_seconds', labels)).toBe(1.5);
   });
 
   it('have every step once, and nothing for messages without one', async () => {
@@ -85,13 +85,13 @@ describe('metrics of the engine', () => {
     const now = await scraped(metrics);
     expect(now.value('vllm:iteration_tokens_total_count')).toBe(2);
     expect(now.value('vllm:iteration_tokens_total_sum')).toBe(37);
-    expect(now.value('sluice:step_sequences_sum')).toBe(5);
-    expect(now.value('sluice:step_time_seconds_sum')).toBeCloseTo(0.048, 9);
-    expect(now.value('sluice:step_time_seconds_bucket', { le: '0.03' })).toBe(2);
-    expect(now.value('sluice:step_rows_total', { kind: 'prefill' })).toBe(35);
-    expect(now.value('sluice:step_rows_total', { kind: 'decode' })).toBe(2);
-    expect(now.value('sluice:step_seconds_total', { part: 'model' })).toBeCloseTo(0.04, 9);
-    expect(now.value('sluice:step_seconds_total', { part: 'sample' })).toBeCloseTo(0.006, 9);
+    expect(now.value('sluice_step_sequences_sum')).toBe(5);
+    expect(now.value('sluice_step_time_seconds_sum')).toBeCloseTo(0.048, 9);
+    expect(now.value('sluice_step_time_seconds_bucket', { le: '0.03' })).toBe(2);
+    expect(now.value('sluice_step_rows_total', { kind: 'prefill' })).toBe(35);
+    expect(now.value('sluice_step_rows_total', { kind: 'decode' })).toBe(2);
+    expect(now.value('sluice_step_seconds_total', { part: 'model' })).toBeCloseTo(0.04, 9);
+    expect(now.value('sluice_step_seconds_total', { part: 'sample' })).toBeCloseTo(0.006, 9);
   });
 
   it('have the stages of finished sequences, as far as they came', async () => {
@@ -133,6 +133,6 @@ describe('metrics of the engine', () => {
     expect(now.value('process_resident_memory_bytes')).toBeGreaterThan(10 * 2 ** 20);
     expect(now.value('process_cpu_seconds_total')).toBeGreaterThan(0);
     expect(Math.abs(now.value('process_start_time_seconds') - Date.now() / 1000)).toBeLessThan(3600);
-    expect(now.value('sluice:event_loop_delay_seconds_count')).toBeGreaterThanOrEqual(3);
+    expect(now.value('sluice_event_loop_delay_seconds_count')).toBeGreaterThanOrEqual(3);
   });
 });
