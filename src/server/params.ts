@@ -81,7 +81,14 @@ function tokenList(ids: readonly number[] | null | undefined, param: string, voc
   return ids ?? [];
 }
 
-export function outsideVocabulary(param: string, id: number, vocabSize: number): string {
+/** The same ids. Throws ApiError (400) naming the first that is outside the vocabulary. */
+export function checkTokens(ids: readonly number[], param: string, vocabSize: number): readonly number[] {
+  const wrong = ids.find((id) => id >= vocabSize);
+  if (wrong !== undefined) throw invalid(param, outsideVocabulary(param, wrong, vocabSize));
+  return ids;
+}
+
+function outsideVocabulary(param: string, id: number, vocabSize: number): string {
   return `'${param}' has the token id ${id}, but the vocabulary's ids go from 0 to ${vocabSize - 1}.`;
 }
 

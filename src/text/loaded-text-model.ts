@@ -6,6 +6,7 @@ import type { ChatTemplate } from './chat/template.js';
 import { ByteDetokenizer } from './detokenizer.js';
 import { EncoderThread } from './encoder-thread.js';
 import {
+  type ChatEncodeOptions,
   type ChatMessage,
   type ChatOptions,
   ChatTemplateError,
@@ -54,12 +55,8 @@ export class LoadedTextModel implements TextModel {
     return this.template(options).render(messages, options);
   }
 
-  async encodeChat(
-    messages: readonly ChatMessage[],
-    options: ChatOptions & { readonly parseSpecialTokens?: boolean },
-  ): Promise<Int32Array> {
-    // Templates write BOS themselves.
-    const request = { addSpecialTokens: false, parseSpecialTokens: true };
+  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions & ChatEncodeOptions): Promise<Int32Array> {
+    const request = { addSpecialTokens: options.addSpecialTokens ?? false, parseSpecialTokens: true };
     const template = this.template(options);
     if (options.parseSpecialTokens === true) return this.encodeRequest(template.render(messages, options), request);
     const { text, guarded } = this.guard.render([messages, options.tools, options.variables], (guard) =>

@@ -32,6 +32,14 @@ export interface EncodeOptions {
   readonly parseSpecialTokens: boolean;
 }
 
+/** How a rendered chat is encoded. */
+export interface ChatEncodeOptions {
+  /** Add BOS (and the like) where the tokenizer does; default false, since templates write it themselves. */
+  readonly addSpecialTokens?: boolean;
+  /** Text inside messages becomes control tokens where it reads like them; default false: never. */
+  readonly parseSpecialTokens?: boolean;
+}
+
 export interface DecodeOptions {
   /** Leave control tokens out. */
   readonly skipSpecialTokens: boolean;
@@ -49,11 +57,8 @@ export interface TextModel {
   encode(text: string, options: EncodeOptions): Promise<Int32Array>;
   /** Renders messages with the chat template. Throws ChatTemplateError. */
   renderChat(messages: readonly ChatMessage[], options: ChatOptions): string;
-  /** Renders and encodes messages. Text inside messages never becomes control tokens unless `parseSpecialTokens`. */
-  encodeChat(
-    messages: readonly ChatMessage[],
-    options: ChatOptions & { readonly parseSpecialTokens?: boolean },
-  ): Promise<Int32Array>;
+  /** Renders and encodes messages. Throws ChatTemplateError. */
+  encodeChat(messages: readonly ChatMessage[], options: ChatOptions & ChatEncodeOptions): Promise<Int32Array>;
   /** Bytes that a token stands for; empty for ids without text. O(1). */
   tokenBytes(token: number): Uint8Array;
   /** Whether the token is a control token, left out of answers by default. */

@@ -84,6 +84,9 @@ describe('a whole chat completion', () => {
     expect(text.lastChat).not.toHaveProperty('tools');
     await chat({ continue_final_message: true });
     expect(text.lastChat).toMatchObject({ addGenerationPrompt: false, continueFinalMessage: true });
+    expect(text.lastChat).toMatchObject({ addSpecialTokens: false, parseSpecialTokens: false });
+    await chat({ add_special_tokens: true, parse_special_tokens: true });
+    expect(text.lastChat).toMatchObject({ addSpecialTokens: true, parseSpecialTokens: true });
   });
 
   it('answers a template that throws with a 400 (case 17, sglang#892)', async () => {

@@ -3,6 +3,7 @@
  * vocabularies, and what each test expects can be worked out by hand.
  */
 import {
+  type ChatEncodeOptions,
   type ChatMessage,
   type ChatOptions,
   ChatTemplateError,
@@ -60,7 +61,7 @@ export class FakeText implements TextModel {
   readonly vocabSize = vocabSize;
   readonly hasChatTemplate = true;
   /** Options of the last chat that was encoded. */
-  lastChat: (ChatOptions & { messages: readonly ChatMessage[] }) | undefined;
+  lastChat: (ChatOptions & ChatEncodeOptions & { messages: readonly ChatMessage[] }) | undefined;
 
   constructor(private readonly options: { readonly addBos?: boolean } = {}) {}
 
@@ -93,8 +94,9 @@ export class FakeText implements TextModel {
     return options.addGenerationPrompt ? `${text}<|turn|>assistant\n` : text;
   }
 
-  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions): Promise<Int32Array> {
-    return this.encode(this.renderChat(messages, options), { addSpecialTokens: false, parseSpecialTokens: true });
+  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions & ChatEncodeOptions): Promise<Int32Array> {
+    const addSpecialTokens = options.addSpecialTokens ?? false;
+    return this.encode(this.renderChat(messages, options), { addSpecialTokens, parseSpecialTokens: true });
   }
 
   tokenBytes(token: number): Uint8Array {

@@ -1,28 +1,36 @@
 /** POST /v1/chat/completions. */
 import { Hono } from 'hono';
-import type { ChatOptions } from '../../text/text-model.js';
 import { answer } from '../answer.js';
 import { available, checkModel } from '../availability.js';
 import { readJson } from '../body.js';
 import { ChatFormat } from '../chat-format.js';
-import type { AppEnv, RouteDeps } from '../context.js';
+import { conversationTokens } from '../chat-prompt.js';
+import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { promptLogprobsJson } from '../echo.js';
 import { clip, invalid } from '../errors.js';
 import type { Job } from '../generation.js';
 import { checkTogether, choiceOptions, type ParamContext, requestTemplate, roomFor, truncate } from '../params.js';
+import { renderJob } from '../render.js';
 import { adoptRequestId } from '../request-id.js';
-import { type ChatBody, chatBody, chatMessages } from '../schemas/chat.js';
+import { type ChatBody, chatBody } from '../schemas/chat.js';
 import { validate } from '../validate.js';
 
 export function chatRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
-  app.post('/v1/chat/completions', async (c) => {
+
+  const prepare = async (c: AppContext) => {
     const context = available(deps, c);
     const body = validate(chatBody, await readJson(c, deps.config.maxBodyBytes));
     checkModel(deps, body.model);
     adoptRequestId(c, body.request_id);
     check(body);
-    const job = await chatJob(body, context);
+    return { body, job: await chatJob(body, context) };
+  };
+
+  app.post('/v1/chat/completions/render', async (c) => renderJob(c, deps, (await prepare(c)).job));
+
+  app.post('/v1/chat/completions', async (c) => {
+    const { body, job } = await prepare(c);
     const format = new ChatFormat({
       id: `chatcmpl-${c.var.requestId}`,
       created: Math.floor(Date.now() / 1000),
@@ -50,9 +58,6 @@ function check(body: ChatBody): void {
   if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
     throw invalid('top_logprobs', "'top_logprobs' is only allowed when 'logprobs' is true.");
   }
-  if (body.continue_final_message && body.add_generation_prompt) {
-    throw invalid('continue_final_message', "'continue_final_message' and 'add_generation_prompt' exclude each other.");
-  }
   const choice = body.tool_choice;
   if (choice !== undefined && choice !== null && choice !== 'none' && choice !== 'auto') {
     throw invalid('tool_choice', "'tool_choice' can only be 'none' or 'auto': calls cannot be forced yet.");
@@ -65,14 +70,7 @@ function check(body: ChatBody): void {
 
 async function chatJob(body: ChatBody, context: ParamContext): Promise<Job> {
   const template = await requestTemplate(body, context);
-  const continueFinalMessage = body.continue_final_message ?? false;
-  const options: ChatOptions = {
-    addGenerationPrompt: body.add_generation_prompt ?? !continueFinalMessage,
-    continueFinalMessage,
-    ...(body.tools && body.tools.length > 0 && body.tool_choice !== 'none' && { tools: body.tools }),
-    ...(body.chat_template_kwargs && { variables: body.chat_template_kwargs }),
-  };
-  const rendered = await context.text.encodeChat(chatMessages(body.messages), options);
+  const rendered = await conversationTokens(body, context);
   const prompt = truncate(rendered, body.truncate_prompt_tokens, context.maxModelLen);
   const room = roomFor(prompt, 'messages', context.maxModelLen);
   return {

@@ -1,23 +1,25 @@
 /** POST /v1/completions. */
 import { Hono } from 'hono';
 import type { TokenLogprobs } from '../../engine/protocol.js';
+import type { TextModel } from '../../text/text-model.js';
 import { answer } from '../answer.js';
 import { available, checkModel } from '../availability.js';
 import { readJson } from '../body.js';
 import { CompletionFormat } from '../completion-format.js';
-import type { AppEnv, RouteDeps } from '../context.js';
+import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { promptEntries, promptLogprobsJson } from '../echo.js';
 import { invalid } from '../errors.js';
 import type { Job } from '../generation.js';
 import {
   checkTogether,
+  checkTokens,
   choiceOptions,
-  outsideVocabulary,
   type ParamContext,
   requestTemplate,
   roomFor,
   truncate,
 } from '../params.js';
+import { renderJob } from '../render.js';
 import { adoptRequestId } from '../request-id.js';
 import { type CompletionBody, completionBody, type Prompt, promptList } from '../schemas/completions.js';
 import { validate } from '../validate.js';
@@ -26,14 +28,21 @@ const defaultMaxTokens = 16;
 
 export function completionRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
-  app.post('/v1/completions', async (c) => {
+
+  const prepare = async (c: AppContext) => {
     const context = available(deps, c);
     const body = validate(completionBody, await readJson(c, deps.config.maxBodyBytes));
     checkModel(deps, body.model);
     adoptRequestId(c, body.request_id);
     const prompts = promptList(body.prompt);
     check(body, prompts.length);
-    const job = await completionJob(body, prompts, context);
+    return { body, prompts, job: await completionJob(body, prompts, context) };
+  };
+
+  app.post('/v1/completions/render', async (c) => renderJob(c, deps, (await prepare(c)).job));
+
+  app.post('/v1/completions', async (c) => {
+    const { body, prompts, job } = await prepare(c);
     const skipSpecialTokens = job.choice.skipSpecialTokens;
     const format = new CompletionFormat({
       id: `cmpl-${c.var.requestId}`,
@@ -44,7 +53,7 @@ export function completionRoutes(deps: RouteDeps): Hono<AppEnv> {
       tokenIds: body.return_token_ids ?? false,
       n: body.n ?? 1,
       logprobs: typeof body.logprobs === 'number',
-      echo: body.echo ? job.requests.map(({ prompt }, i) => echoText(prompts[i]!, prompt, body, context)) : undefined,
+      echo: body.echo ? job.requests.map(({ prompt }, i) => echoText(prompts[i]!, prompt, body, deps.text)) : undefined,
       promptEntries: (prompt, generation) =>
         promptEntries(deps.text, job.requests[prompt]!.prompt, generation.promptLogprobs[prompt]!, skipSpecialTokens),
       promptLogprobs: (prompt, generation) =>
@@ -111,15 +120,16 @@ async function promptTokens(
   { text, vocabSize }: ParamContext,
 ): Promise<Int32Array> {
   if (typeof prompt === 'string') {
-    return text.encode(prompt, { addSpecialTokens: body.add_special_tokens ?? true, parseSpecialTokens: true });
+    return text.encode(prompt, {
+      addSpecialTokens: body.add_special_tokens ?? true,
+      parseSpecialTokens: body.parse_special_tokens ?? true,
+    });
   }
-  const wrong = prompt.find((id) => id >= vocabSize);
-  if (wrong !== undefined) throw invalid(param, outsideVocabulary(param, wrong, vocabSize));
-  return Int32Array.from(prompt);
+  return Int32Array.from(checkTokens(prompt, param, vocabSize));
 }
 
 /** A prompt given as text is repeated as it is; one cut short, or given as tokens, as what its tokens say. */
-function echoText(prompt: Prompt, tokens: Int32Array, body: CompletionBody, { text }: ParamContext): string {
+function echoText(prompt: Prompt, tokens: Int32Array, body: CompletionBody, text: TextModel): string {
   const truncated = body.truncate_prompt_tokens !== undefined && body.truncate_prompt_tokens !== null;
   if (typeof prompt === 'string' && !truncated) return prompt;
   return text.decode(tokens, { skipSpecialTokens: body.skip_special_tokens ?? true });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ChatMessage } from '../../text/text-model.js';
 import { requestLimits } from '../config.js';
 import { clip, invalid } from '../errors.js';
-import { flag, sharedFields } from './shared.js';
+import { encodingFields, flag, sharedFields } from './shared.js';
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const;
 
@@ -16,18 +16,26 @@ const message = z.looseObject({
     .nullish(),
 });
 
-export const chatBody = z.object({
-  ...sharedFields,
+/** What makes a prompt of a conversation. */
+export const chatFields = {
   messages: z.array(message).min(1),
-  max_completion_tokens: z.int().min(1).nullish(),
-  max_tokens: z.int().min(1).nullish(),
-  logprobs: flag,
-  top_logprobs: z.int().min(0).max(requestLimits.logprobs).nullish(),
   add_generation_prompt: flag,
   continue_final_message: flag,
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   tools: z.array(z.looseObject({ type: z.string() })).nullish(),
   tool_choice: z.unknown().optional(),
+} as const;
+
+const conversation = z.object({ ...chatFields, ...encodingFields });
+export type Conversation = z.output<typeof conversation>;
+
+export const chatBody = z.object({
+  ...sharedFields,
+  ...chatFields,
+  max_completion_tokens: z.int().min(1).nullish(),
+  max_tokens: z.int().min(1).nullish(),
+  logprobs: flag,
+  top_logprobs: z.int().min(0).max(requestLimits.logprobs).nullish(),
   response_format: z.looseObject({ type: z.string() }).nullish(),
 });
 

@@ -33,6 +33,14 @@ const seed = z
   .max(seedLimit, { error: 'must fit 64 bits' })
   .nullish();
 
+/** How text becomes tokens. */
+export const encodingFields = {
+  /** Put BOS (and the like) around it where the tokenizer does; default true for a prompt, false for a chat. */
+  add_special_tokens: flag,
+  /** Read the text of control tokens as the tokens; default true for a prompt, false for what messages say. */
+  parse_special_tokens: flag,
+} as const;
+
 export const sharedFields = {
   model: z.string().nullish(),
   stream: flag,
@@ -57,7 +65,7 @@ export const sharedFields = {
   bad_words: z.array(z.string()).max(1024).nullish(),
   prompt_logprobs: alternatives,
   skip_special_tokens: flag,
-  add_special_tokens: flag,
+  ...encodingFields,
   truncate_prompt_tokens: z.int().min(-1).nullish(),
   return_token_ids: flag,
   priority: z.int().nullish(),

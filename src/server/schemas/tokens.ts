@@ -1,0 +1,20 @@
+/** The bodies of POST /tokenize and /detokenize, with vLLM's names. */
+import { z } from 'zod';
+import { chatFields } from './chat.js';
+import { encodingFields, flag } from './shared.js';
+
+export const tokenizeBody = z.object({
+  model: z.string().nullish(),
+  /** Either a text or a conversation. */
+  prompt: z.string().nullish(),
+  ...chatFields,
+  messages: chatFields.messages.nullish(),
+  ...encodingFields,
+  return_token_strs: flag,
+});
+
+export const detokenizeBody = z.object({
+  model: z.string().nullish(),
+  tokens: z.array(z.int().min(0)),
+  skip_special_tokens: flag,
+});
