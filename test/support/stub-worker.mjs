@@ -31,6 +31,7 @@ function step() {
     outputs,
     stats: { ...stats, time: (performance.timeOrigin + performance.now()) / 1000, running: running.size },
   });
+  if (mode === 'hanging' && stats.steps === 3) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1500);
   if (mode === 'crash' && stats.steps === 3) throw new Error('out of luck');
   if (mode === 'exit' && stats.steps === 3) process.exit(7);
 }

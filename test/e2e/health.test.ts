@@ -1,0 +1,89 @@
+/** Probes while the server is at its worst: megabytes of text to tokenize, and an engine whose thread hangs. */
+import { afterEach, describe, expect, it } from 'vitest';
+import type { EngineConfig } from '../../src/engine/protocol.js';
+import { startEngine } from '../../src/engine/worker-client.js';
+import { defaultServerConfig } from '../../src/server/config.js';
+import { type RunningServer, startServer } from '../../src/server/listen.js';
+import { childServer } from '../support/child-server.js';
+import { FakeText } from '../support/fake-text.js';
+import { measureNoise } from '../support/loopback-noise.js';
+import { type Json, testModel } from '../support/server.js';
+
+const megabyte = 1_000_000;
+
+describe('while a megabyte of text is being tokenized (case 76)', () => {
+  const server = childServer(['--kv-cache-memory', '64MiB']);
+  const limit = 200;
+
+  const words = ['the ', 'quick ', 'brown ', 'fox, ', '1234 ', 'über ', '日本語 ', '🎉 ', 'foo_bar(); ', '\n\n'];
+  const prose = Array.from({ length: megabyte / 5 }, (_, i) => words[(i * 7 + (i >> 3)) % words.length]).join('');
+  const texts = { prose: prose.slice(0, megabyte), 'one word': 'a'.repeat(megabyte), blanks: ' '.repeat(megabyte) };
+  const bodies = Object.entries(texts).flatMap(([name, text]) => [
+    { name: `a prompt, ${name}`, path: '/v1/completions', body: { prompt: text } },
+    { name: `a chat, ${name}`, path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: text }] } },
+  ]);
+
+  // The latencies hold this machine's own delays; what a plain loopback connection shows of them at the time is allowed.
+  it.each(bodies)('probes and metrics are answered within 200 ms: $name', { retry: 2 }, async ({ path, body }) => {
+    const noise = await measureNoise();
+    let answered = false;
+    const request = server.post(path, { ...body, max_tokens: 1 }).then(async (response) => {
+      const text = await response.text();
+      answered = true;
+      return [response.status, text] as const;
+    });
+    const worst: Record<string, number> = {};
+    let rounds = 0;
+    while (!answered) {
+      for (const probe of ['/health', '/ready', '/metrics']) {
+        const start = performance.now();
+        const response = await fetch(`${server.url}${probe}`);
+        await response.text();
+        expect(response.status).toBe(200);
+        worst[probe] = Math.max(worst[probe] ?? 0, performance.now() - start);
+      }
+      rounds++;
+    }
+    await noise.stop();
+    const [status, text] = await request;
+    // Far beyond the model's context, which is known only once it is tokenized.
+    expect([status, text]).toEqual([400, expect.stringContaining('context_length_exceeded')]);
+    expect(rounds).toBeGreaterThan(3);
+    const allowed = limit + Math.max(...noise.delays);
+    for (const [probe, ms] of Object.entries(worst)) expect(ms, probe).toBeLessThan(allowed);
+  });
+});
+
+describe('an engine whose thread hangs in a step (case 76, vllm#36451)', () => {
+  let server: RunningServer | undefined;
+  afterEach(() => server?.kill());
+
+  it('is told by 503 until the step ends', async () => {
+    const worker = new URL('../support/stub-worker.mjs', import.meta.url);
+    const engine = startEngine({ model: 'hanging' } as EngineConfig, { worker, closeTimeout: 100 });
+    await engine.ready();
+    const config = { ...defaultServerConfig, progressTimeout: 0.3 };
+    const deps = { engine, text: new FakeText(), model: testModel, config };
+    server = await startServer(() => deps, { host: '127.0.0.1', port: 0 });
+    const { url } = server;
+    const probe = async (path: string): Promise<readonly [number, Json]> => {
+      const response = await fetch(url + path);
+      return [response.status, await response.json()];
+    };
+    expect(await probe('/ready')).toEqual([200, expect.objectContaining({ status: 'ok', step_overdue: 0 })]);
+
+    const body = JSON.stringify({ prompt: 'Hello', max_tokens: 6, stream: true });
+    const answer = fetch(`${url}/v1/completions`, { method: 'POST', body }).then((response) => response.text());
+    await expect.poll(async () => (await probe('/ready'))[0], { interval: 20, timeout: 10_000 }).toBe(503);
+    for (const path of ['/health', '/ready']) {
+      const [status, health] = await probe(path);
+      expect([status, health.status, health.progress_timeout]).toEqual([503, 'stalled', 0.3]);
+      expect(health.step_overdue).toBeGreaterThan(0.3);
+      expect(health.last_step_age).toBeGreaterThan(0.3);
+    }
+    expect((await fetch(`${url}/v1/models`)).status).toBe(200);
+
+    expect(await answer).toContain('[DONE]');
+    expect(await probe('/ready')).toEqual([200, expect.objectContaining({ status: 'ok', step_overdue: 0 })]);
+  });
+});
