@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildWebGpuGraph } from '../../src/model/backends/webgpu/graph.js';
-import { LOGITS } from '../../src/model/backends/webgpu/names.js';
+import { OUTPUTS } from '../../src/model/backends/webgpu/names.js';
 import { openCheckpoint } from '../../src/model/formats/open.js';
 import { GraphBuilder } from '../../src/model/graph/builder.js';
 import { WeightStore } from '../../src/model/graph/weight-store.js';
@@ -67,12 +67,12 @@ async function writeExport(directory: string, pruned: boolean): Promise<void> {
 function prune(g: GraphBuilder): GraphBuilder {
   const output = g.output.bind(g);
   g.output = (name, type, shape) => {
-    if (name !== LOGITS) return output(name, type, shape);
+    if (name !== OUTPUTS.logits) return output(name, type, shape);
     return output(name, type, ['batch_size', ...shape.slice(1)]);
   };
   const nodes = g.nodes.bind(g);
   g.nodes = (op, inputs, outputs, attributes) => {
-    if (op !== 'Cast' || !Array.isArray(outputs) || outputs[0] !== LOGITS)
+    if (op !== 'Cast' || !Array.isArray(outputs) || outputs[0] !== OUTPUTS.logits)
       return nodes(op, inputs, outputs, attributes);
     const one = g.constant('int32', [1], Int32Array.of(1));
     const ends = g.node('Slice', ['cumulative_sequence_lengths', g.int64([1]), g.int64([2 ** 31])], { name: 'ends' });

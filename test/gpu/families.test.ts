@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ModelRunner } from '../../src/model/runner.js';
-import { continueGreedily, matchesUpToGap, readExpected } from '../support/greedy.js';
+import { argmax, continueGreedily, matchesUpToGap, readExpected } from '../support/greedy.js';
 import { wrongChoices } from './support/follow.js';
 import { loadOnDevice, MODELS } from './support/models.js';
 
@@ -53,6 +53,30 @@ describe.each(readdirSync(MODELS))('%s', (name) => {
     results.forEach(({ tokens }, i) => {
       expect(matchesUpToGap(tokens, cases[i]!, GAP)).toBe(true);
     });
+  });
+
+  it('finds the likeliest token of greedy rows itself, and hands over the others whole', async () => {
+    const c = cases[1]!;
+    const batch = {
+      tokens: Int32Array.from(c.ids),
+      cumulativeLengths: Int32Array.of(0, c.ids.length),
+      pastLengths: Int32Array.of(0),
+      blockTables: Int32Array.of(3),
+      maxBlocks: 1,
+      logitRows: Int32Array.from(c.ids, (_, row) => row),
+    };
+    const { values: all, likeliest: none } = await runner.run(batch);
+    expect(none).toBeUndefined();
+    const rows = c.ids.map((_, row) => all.slice(row * runner.vocabSize, (row + 1) * runner.vocabSize));
+    for (const greedy of [() => 0, () => 1, (row: number) => row % 2]) {
+      const greedyRows = Uint8Array.from(rows, (_, row) => greedy(row));
+      const { values, likeliest } = await runner.run({ ...batch, greedyRows });
+      expect([...likeliest!.tokens]).toEqual(rows.map(argmax));
+      expect([...likeliest!.logits]).toEqual(rows.map((row) => row[argmax(row)]));
+      expect(values).toEqual(
+        Float32Array.from(rows.filter((_, row) => greedyRows[row] === 0).flatMap((row) => [...row])),
+      );
+    }
   });
 
   it('goes on from a copy of its blocks', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Adapter } from '../../../src/model/backends/webgpu/adapter.js';
-import { LogitsNotFiniteError, stepError } from '../../../src/model/backends/webgpu/faults.js';
+import { stepError } from '../../../src/model/backends/webgpu/faults.js';
 import { poolBlocks } from '../../../src/model/backends/webgpu/memory.js';
 import { RunnerLostError } from '../../../src/model/runner.js';
 
@@ -66,6 +66,5 @@ describe('a failed step', () => {
   it('ends only its requests otherwise', () => {
     const error = new Error('Non-zero status code returned while running Gather node');
     expect(stepError(error, 'Test card')).toBe(error);
-    expect(new LogitsNotFiniteError()).not.toBeInstanceOf(RunnerLostError);
   });
 });

@@ -6,7 +6,7 @@ import type { EngineConfig } from '../../../engine/protocol.js';
 import { LoadError, UserError } from '../../../errors.js';
 import { type GraphProto, ModelProtoSchema } from '../../graph/onnx_pb.js';
 import type { LoadableGraph } from './load.js';
-import { INPUTS, LOGITS } from './names.js';
+import { INPUTS, OUTPUTS } from './names.js';
 
 /** Inputs without which a graph has another kind of cache than ours. */
 const NEEDED = [INPUTS.tokens, INPUTS.blockTable, INPUTS.cumulativeLengths, INPUTS.pastLengths];
@@ -53,7 +53,7 @@ function givesLastRowsOnly(graph: GraphProto): boolean {
     const dim = type?.case === 'tensorType' ? type.value.shape?.dim[0]?.value : undefined;
     return dim?.case === 'dimParam' ? dim.value : undefined;
   };
-  const logits = firstDimension(graph.output, LOGITS);
+  const logits = firstDimension(graph.output, OUTPUTS.logits);
   return logits !== undefined && logits === firstDimension(graph.input, INPUTS.pastLengths);
 }
 

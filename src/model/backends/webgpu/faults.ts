@@ -1,12 +1,5 @@
-/** What goes wrong on a device while it serves, told apart by what can be done about it. */
+/** A step that failed: whether the device can go on. */
 import { RunnerLostError } from '../../runner.js';
-
-/** Half precision overflowed, or the device stopped computing without saying so. The requests of the step fail. */
-export class LogitsNotFiniteError extends Error {
-  constructor() {
-    super('the device returned logits that are not finite');
-  }
-}
 
 /** Messages after which no further step can succeed: the device is gone, or has no memory left to run in. */
 const FATAL = /device (was |is )?lost|lost device|out of memory|out_of_memory|OOM|DEVICE_LOST|failed to (map|wait)/i;

@@ -15,9 +15,19 @@ export const INPUTS = {
   metadata: 'attention_metadata',
   /** i32 [S]; not in exports, which give the logits of all rows, or of the last row of each sequence. */
   logitRows: 'logit_rows',
+  /** i32 [W] those among the S that are wanted whole; not in exports either. */
+  wholeRows: 'whole_rows',
 } as const;
 
-export const LOGITS = 'logits';
+export const OUTPUTS = {
+  /** f32 [W, vocabulary]; in exports of all T rows, or of the last row of each sequence. */
+  logits: 'logits',
+  /** i64 [S, 1] each, see `likeliest.ts`; not in exports. */
+  likeliestChunk: 'likeliest_chunk',
+  likeliestPlace: 'likeliest_place',
+  /** f32 [S, 1] the likeliest token's logit, NaN where the row has anything that is not finite; not in exports. */
+  likeliestLogits: 'likeliest_logits',
+} as const;
 
 /** fp16 [blocks, block size, KV heads, head size] each; a present tensor is the same memory as its past. */
 export function cacheNames(layer: number) {

@@ -3,8 +3,9 @@ import { InferenceSession, type OnnxValue, type Tensor } from 'onnxruntime-node'
 import { fromFloat16 } from '../../float16.js';
 import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
 import { type CacheShape, DeviceCache } from './cache.js';
-import { LogitsNotFiniteError, stepError } from './faults.js';
-import { INPUTS, LOGITS } from './names.js';
+import { stepError } from './faults.js';
+import { readLikeliest } from './likeliest.js';
+import { INPUTS, OUTPUTS } from './names.js';
 import { webgpuSessionOptions } from './session.js';
 import { buildStepInputs, type EntryRules } from './step-inputs.js';
 import { windowFeeds } from './windows.js';
@@ -26,6 +27,8 @@ export interface WebGpuRunnerOptions {
   /** Whether the graph gives the logits of only the last row of each sequence of its batch. */
   readonly prunedLogits?: boolean;
 }
+
+const LIKELIEST_OUTPUTS = [OUTPUTS.likeliestChunk, OUTPUTS.likeliestPlace, OUTPUTS.likeliestLogits];
 
 export class WebGpuRunner implements ModelRunner {
   readonly device = 'webgpu';
@@ -72,21 +75,27 @@ export class WebGpuRunner implements ModelRunner {
   }
 
   async run(batch: StepBatch): Promise<StepLogits> {
-    const { feeds, entryOfLogits } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
+    const { feeds, entryOfLogits, wholeRows } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
     if (this.#windows.length > 0) Object.assign(feeds, windowFeeds(batch, this.blockSize, this.#windows));
-    const fetches: Record<string, OnnxValue | null> = { ...this.cache.present, [LOGITS]: null };
+    const reduced = this.#takesLogitRows && batch.greedyRows !== undefined;
+    const fetches: Record<string, OnnxValue | null> = { ...this.cache.present };
+    // What is not fetched never leaves the device.
+    if (wholeRows > 0 || !reduced) fetches[OUTPUTS.logits] = null;
+    if (reduced) for (const name of LIKELIEST_OUTPUTS) fetches[name] = null;
     const outputs = await this.#execute({ ...feeds, ...this.cache.past }, fetches);
     // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.
     for (const name of this.#presentNames) (outputs[name] as Tensor).dispose();
-    const logits = float32(outputs[LOGITS] as Tensor);
-    checkLogits(logits, this.vocabSize, this.description);
-    const rows = batch.logitRows.length;
-    if (rows === 0) return { vocabSize: this.vocabSize, values: new Float32Array(0) };
-    if (this.#takesLogitRows) return { vocabSize: this.vocabSize, values: logits };
-    return {
-      vocabSize: this.vocabSize,
-      values: this.#pick(logits, this.#rules.endAtLogits ? entryOfLogits : batch.logitRows),
-    };
+
+    let values: Float32Array = new Float32Array(0);
+    if (wholeRows > 0) {
+      values = float32(outputs[OUTPUTS.logits] as Tensor);
+      if (values.every((x) => x === 0)) throw this.#silentLoss();
+      if (!this.#takesLogitRows) values = this.#pick(values, this.#rules.endAtLogits ? entryOfLogits : batch.logitRows);
+    }
+    if (!reduced || batch.logitRows.length === 0) return { vocabSize: this.vocabSize, values };
+    const likeliest = readLikeliest(outputs as Record<string, Tensor>, this.vocabSize);
+    if (likeliest.logits.every((x, row) => x === 0 && likeliest.tokens[row] === 0)) throw this.#silentLoss();
+    return { vocabSize: this.vocabSize, values, likeliest };
   }
 
   async #execute(
@@ -109,6 +118,13 @@ export class WebGpuRunner implements ModelRunner {
     await this.session.release();
   }
 
+  /**
+   * A device that is lost or out of memory may fail to run the kernels without an error: then what is downloaded is zeros.
+   */
+  #silentLoss(): unknown {
+    return stepError(new Error('device lost or out of memory: it returned nothing but zeros'), this.description);
+  }
+
   #pick(logits: Float32Array, rows: ArrayLike<number>): Float32Array {
     const picked = new Float32Array(rows.length * this.vocabSize);
     for (let i = 0; i < rows.length; i++) {
@@ -116,19 +132,6 @@ export class WebGpuRunner implements ModelRunner {
       picked.set(logits.subarray(start, start + this.vocabSize), i * this.vocabSize);
     }
     return picked;
-  }
-}
-
-/**
- * An overflow makes a whole row not finite, since norms and products spread it: one element of each tells. A device that
- * is lost or out of memory may fail to run the kernels without an error: then what is downloaded is zeros.
- */
-function checkLogits(logits: Float32Array, vocabSize: number, device: string): void {
-  for (let row = 0; row < logits.length; row += vocabSize) {
-    if (!Number.isFinite(logits[row])) throw new LogitsNotFiniteError();
-    if (logits[row] === 0 && logits.subarray(row, row + vocabSize).every((x) => x === 0)) {
-      throw stepError(new Error('device lost or out of memory: it returned nothing but zeros'), device);
-    }
   }
 }
 

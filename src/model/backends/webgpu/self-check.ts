@@ -8,8 +8,7 @@ import { dirname, join } from 'node:path';
 import { UserError } from '../../../errors.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { referenceLogits, type StoredAs } from '../../reference.js';
-import type { ModelRunner, StepBatch } from '../../runner.js';
-import { LogitsNotFiniteError } from './faults.js';
+import type { ModelRunner } from '../../runner.js';
 
 /** Long enough for the kernels of long queries to take part, which differ from those of decodes. */
 const PROMPT_TOKENS = 40;
@@ -74,7 +73,7 @@ async function greedyRun(runner: ModelRunner, prompt: readonly number[]): Promis
   const maxBlocks = Math.ceil((prompt.length + GENERATED_TOKENS) / runner.blockSize);
   for (let past = 0; logits.length < GENERATED_TOKENS; ) {
     const rows = tokens.length - past;
-    const values = await logitsOf(runner, {
+    const { values } = await runner.run({
       tokens: Int32Array.from(tokens.slice(past)),
       cumulativeLengths: Int32Array.of(0, rows),
       pastLengths: Int32Array.of(past),
@@ -82,24 +81,13 @@ async function greedyRun(runner: ModelRunner, prompt: readonly number[]): Promis
       maxBlocks,
       logitRows: Int32Array.of(rows - 1),
     });
-    if (values === undefined) return { tokens, logits, finite: false };
+    if (!values.every(Number.isFinite)) return { tokens, logits, finite: false };
     const row = values.slice();
     logits.push(row);
     past = tokens.length;
     tokens.push(row.indexOf(row.reduce((a, b) => Math.max(a, b))));
   }
   return { tokens, logits, finite: true };
-}
-
-/** Undefined when they are not finite. */
-async function logitsOf(runner: ModelRunner, batch: StepBatch): Promise<Float32Array | undefined> {
-  try {
-    const { values } = await runner.run(batch);
-    return values.every(Number.isFinite) ? values : undefined;
-  } catch (error) {
-    if (error instanceof LogitsNotFiniteError) return undefined;
-    throw error;
-  }
 }
 
 async function distanceFromReference(run: GreedyRun, prompt: number, options: SelfCheckOptions): Promise<number> {

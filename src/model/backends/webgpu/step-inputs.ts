@@ -20,6 +20,8 @@ export interface StepInputs {
   readonly entries: number;
   /** For each wanted row the entry that it ends, when `endAtLogits`. */
   readonly entryOfLogits: readonly number[];
+  /** Number of rows whose logits are wanted whole. */
+  readonly wholeRows: number;
 }
 
 export function buildStepInputs(batch: StepBatch, rules: EntryRules, takesLogitRows: boolean): StepInputs {
@@ -70,10 +72,18 @@ export function buildStepInputs(batch: StepBatch, rules: EntryRules, takesLogitR
     [INPUTS.pastLengths]: new Tensor('int32', past, [entries]),
     [INPUTS.metadata]: new Tensor('int32', Int32Array.of(longestQuery, longest, shortest), [3]),
   };
+  const { greedyRows } = batch;
+  let whole = Int32Array.from({ length: batch.logitRows.length }, (_, i) => i);
+  if (takesLogitRows && greedyRows !== undefined) whole = whole.filter((i) => greedyRows[i] !== 1);
   if (takesLogitRows) {
-    // A graph without any row to project would have empty products; one row that nobody reads is cheaper than that.
-    const logitRows = batch.logitRows.length > 0 ? Int32Array.from(batch.logitRows) : Int32Array.of(0);
-    feeds[INPUTS.logitRows] = new Tensor('int32', logitRows, [logitRows.length]);
+    feeds[INPUTS.logitRows] = someRows(batch.logitRows);
+    feeds[INPUTS.wholeRows] = someRows(whole);
   }
-  return { feeds, entries, entryOfLogits };
+  return { feeds, entries, entryOfLogits, wholeRows: whole.length };
+}
+
+/** Operators may not take an empty axis; one row that nobody reads is cheaper than a second graph. */
+function someRows(rows: Int32Array): Tensor {
+  const data = rows.length > 0 ? Int32Array.from(rows) : Int32Array.of(0);
+  return new Tensor('int32', data, [data.length]);
 }
