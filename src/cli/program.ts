@@ -48,6 +48,7 @@ function serveCommand(finish: (code: number) => void): Command {
         .default(60, '60s'),
     )
     .addOption(option('--log-level <level>', 'least level to log').choices(logLevels).default('info'))
+    .addOption(option('--log-content', 'log prompts and answers, too; they are never logged otherwise').default(false))
     .addOption(option('--no-metrics', 'measure nothing; there is no /metrics then'));
   return addModelOptions(command).action(async (options: ServeOptions) => {
     const { serve } = await import('./serve.js');

@@ -22,6 +22,7 @@ export interface ServeOptions extends ModelOptions {
   readonly sseKeepAlive: number;
   readonly progressTimeout: number;
   readonly logLevel: LogLevel;
+  readonly logContent: boolean;
   readonly metrics: boolean;
 }
 
@@ -59,6 +60,7 @@ export async function serve(options: ServeOptions): Promise<number> {
           ...defaultServerConfig,
           keepAliveInterval: options.sseKeepAlive,
           progressTimeout: options.progressTimeout,
+          logContent: options.logContent,
         },
         ...(metrics && { metrics }),
         onRequestEnd: (record) => logRequest(logger, record),

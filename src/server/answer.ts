@@ -1,5 +1,6 @@
 /** Runs a generation and answers with it, streamed or whole. A client that goes away aborts it either way. */
 import type { RequestRecord } from '../telemetry/request-record.js';
+import type { TextModel } from '../text/text-model.js';
 import type { AppContext, AppDeps, RouteDeps } from './context.js';
 import { clientClosed, type Disconnect, watchDisconnect } from './disconnect.js';
 import { toApiError } from './errors.js';
@@ -19,6 +20,7 @@ export async function answer(
   const generation = new Generation(deps.engine, deps.text, job, (promptTokens) =>
     deps.metrics?.begin(record.start, promptTokens),
   );
+  if (deps.config.logContent) record.content = contentOf(deps.text, generation);
   const watch = watchDisconnect(c);
   const release = deps.live.add(record.id, ownerOf(c), () => generation.cancel());
   if (stream) return new StreamedAnswer(c, deps, generation, format, watch, release).start();
@@ -39,7 +41,7 @@ async function wholeAnswer(
 ): Promise<Response> {
   const choices = generation.choices.map(emptyChoice);
   const onStep = (deltas: readonly StepDelta[]) => {
-    noteTokens(c.var.record);
+    noteTokens(c.var.record, deltas);
     collect(choices, deltas);
     return undefined;
   };
@@ -109,7 +111,7 @@ class StreamedAnswer {
   }
 
   private send(deltas: readonly StepDelta[]): Promise<void> | undefined {
-    noteTokens(this.record);
+    noteTokens(this.record, deltas);
     const events = this.format.chunks(deltas, this.generation);
     if (events === '') return undefined;
     const stream = this.open();
@@ -155,9 +157,19 @@ class StreamedAnswer {
   }
 }
 
-function noteTokens(record: RequestRecord): void {
+/** Where prompts are told as the model gets them, special tokens included, and answers come together. */
+function contentOf(text: TextModel, { job, choices }: Generation): NonNullable<RequestRecord['content']> {
+  return {
+    prompts: job.requests.map(({ prompt }) => text.decode(prompt, { skipSpecialTokens: false })),
+    answers: choices.map(() => ''),
+  };
+}
+
+function noteTokens(record: RequestRecord, deltas: readonly StepDelta[]): void {
   record.lastToken = performance.now() - record.start;
   record.firstToken ??= record.lastToken;
+  const answers = record.content?.answers;
+  if (answers !== undefined) for (const { index, delta } of deltas) answers[index] += delta.text;
 }
 
 function note(record: RequestRecord, generation: Generation): void {

@@ -36,6 +36,8 @@ export interface ServerConfig {
   readonly resumeWindow: number;
   /** Seconds that the engine may owe a step before the server calls itself stalled; above the longest step there is. */
   readonly progressTimeout: number;
+  /** Prompts and answers go into the records of requests, and so into the log. */
+  readonly logContent: boolean;
 }
 
 export const defaultServerConfig: ServerConfig = {
@@ -45,6 +47,7 @@ export const defaultServerConfig: ServerConfig = {
   stallTimeout: 300,
   resumeWindow: 0,
   progressTimeout: 60,
+  logContent: false,
 };
 
 /** Characters of events that are kept for readers to come back: 4 Mi of a stream, 256 Mi of all. */

@@ -1,6 +1,6 @@
 /**
- * What is logged: one line a request, at its end, with numbers only. Prompts and answers never are. Readable lines in a
- * terminal, JSON elsewhere.
+ * What is logged: one line a request, at its end, with numbers only; prompts and answers only where that was asked for.
+ * Readable lines in a terminal, JSON elsewhere.
  */
 import { type Logger, pino } from 'pino';
 import { PinoPretty } from 'pino-pretty';
@@ -45,6 +45,7 @@ export function logRequest(logger: Logger, record: RequestRecord): void {
     ...(record.firstToken !== undefined && { first_token_ms: tenths(record.firstToken) }),
     ...(record.timePerToken !== undefined && { ms_per_token: tenths(record.timePerToken) }),
     ...(record.finish !== undefined && { finish: record.finish }),
+    ...record.content,
     ...(record.error !== undefined && { error: record.error }),
     ...(record.cause instanceof Error && { err: record.cause }),
   };

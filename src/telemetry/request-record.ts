@@ -1,4 +1,4 @@
-/** One served request, for logs and metrics; never its prompt or answer. Times are milliseconds. */
+/** One served request, for logs and metrics; its prompt and answer only where they were asked for. Times are milliseconds. */
 export interface RequestRecord {
   id: string;
   readonly method: string;
@@ -22,6 +22,8 @@ export interface RequestRecord {
   /** Mean milliseconds a token after the first; of answers with a single choice and two tokens or more. */
   timePerToken?: number;
   finish?: string;
+  /** Each prompt as the model got it and each answer as the client did; only with `ServerConfig.logContent`. */
+  content?: { readonly prompts: readonly string[]; readonly answers: string[] };
   /** What failed it: the message for the caller, and the cause where the fault is the server's. */
   error?: string;
   cause?: unknown;

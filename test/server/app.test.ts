@@ -235,6 +235,26 @@ describe('records', () => {
   });
 });
 
+describe('prompts and answers', () => {
+  const secret = { prompt: ['Hello world', 'Hello'], n: 2, max_tokens: 2 };
+  const reply = () => [word('one'), word(' two')];
+
+  it.each([true, false])('are in no record (stream: %s)', async (stream) => {
+    const { completion, chat, records } = testApp({ reply });
+    await (await completion({ ...secret, stream })).text();
+    await (await chat({ messages: [{ role: 'user', content: 'Hello world' }], stream, max_tokens: 2 })).text();
+    expect(records).toHaveLength(2);
+    for (const record of records) expect(JSON.stringify(record)).not.toMatch(/Hello|world|one|two/);
+  });
+
+  it.each([true, false])('are recorded where that is asked for (stream: %s)', async (stream) => {
+    const { completion, records } = testApp({ reply, config: { logContent: true } });
+    await (await completion({ ...secret, stream })).text();
+    const answers = new Array(4).fill('one two');
+    expect(records[0]!.content).toEqual({ prompts: ['Hello world', 'Hello'], answers });
+  });
+});
+
 describe('seeds', () => {
   it("are the caller's, or new for every request", async () => {
     const { completion, engine } = testApp();

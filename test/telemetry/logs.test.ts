@@ -56,6 +56,11 @@ describe('the log', () => {
     });
   });
 
+  it('has prompts and answers where the record has them', () => {
+    const content = { prompts: ['Hello'], answers: [' one', ' two'] };
+    expect(JSON.parse(logged('info', false, { ...record, content }))).toMatchObject(content);
+  });
+
   it('leaves out probes unless asked for', () => {
     const probe = {
       id: 'p',
