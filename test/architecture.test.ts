@@ -16,7 +16,7 @@ const PARTS: readonly (readonly [part: string, prefixes: readonly string[], mayI
   ['client', ['engine/client.ts', 'engine/worker-client.ts', 'engine/request-stream.ts'], ['protocol']],
   ['kv', ['engine/kv/'], ['protocol']],
   ['scheduler', ['engine/scheduler/', 'engine/sequence.ts'], ['kv', 'protocol']],
-  ['sampler', ['engine/sampler/'], ['scheduler', 'protocol']],
+  ['sampler', ['engine/sampler/'], ['scheduler', 'protocol', 'runner']],
   ['engine', ['engine/'], ['scheduler', 'sampler', 'kv', 'protocol', 'runner', 'model']],
   ['runner', ['model/runner.ts'], []],
   ['formats', ['model/formats/', 'model/architecture.ts', 'model/rope.ts', 'model/float16.ts'], []],
