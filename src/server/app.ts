@@ -15,6 +15,7 @@ import { completionRoutes } from './routes/completions.js';
 import { infoRoutes } from './routes/info.js';
 import { modelRoutes } from './routes/models.js';
 import { requestRoutes } from './routes/requests.js';
+import { responsesRoutes } from './routes/responses.js';
 import { tokenRoutes } from './routes/tokens.js';
 
 const generationPaths = ['/v1/completions', '/v1/chat/completions', '/v1/responses'];
@@ -60,6 +61,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     modelRoutes(parts),
     completionRoutes(parts),
     chatRoutes(parts),
+    responsesRoutes(parts),
     requestRoutes(parts),
     tokenRoutes(parts),
   ];

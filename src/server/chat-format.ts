@@ -87,7 +87,8 @@ export class ChatFormat implements AnswerFormat {
   }
 }
 
-function chatLogprobs(entries: readonly TokenEntry[]): object {
+/** Log probabilities as chats and responses have them. */
+export function chatLogprobs(entries: readonly TokenEntry[]): { content: object[]; refusal: null } {
   const token = ({ text, logprob, bytes }: Omit<TokenEntry, 'top'>) => ({ token: text, logprob, bytes: [...bytes] });
   return {
     content: entries.map((entry) => ({ ...token(entry), top_logprobs: entry.top.map(token) })),

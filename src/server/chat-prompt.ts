@@ -1,14 +1,18 @@
 /** A conversation as the chat template takes it, and as token ids. */
-import type { ChatOptions } from '../text/text-model.js';
+import type { ChatMessage, ChatOptions } from '../text/text-model.js';
 import { invalid } from './errors.js';
 import type { ParamContext } from './params.js';
-import { type Conversation, chatMessages } from './schemas/chat.js';
+import type { ConversationOptions } from './schemas/chat.js';
 
 /**
  * Renders and encodes a conversation. Throws ApiError (400) for fields that exclude each other and ChatTemplateError
  * where the template refuses it.
  */
-export async function conversationTokens(body: Conversation, { text }: ParamContext): Promise<Int32Array> {
+export async function conversationTokens(
+  messages: readonly ChatMessage[],
+  body: ConversationOptions,
+  { text }: ParamContext,
+): Promise<Int32Array> {
   if (body.continue_final_message && body.add_generation_prompt) {
     throw invalid('continue_final_message', "'continue_final_message' and 'add_generation_prompt' exclude each other.");
   }
@@ -19,7 +23,7 @@ export async function conversationTokens(body: Conversation, { text }: ParamCont
     ...(body.tools && body.tools.length > 0 && body.tool_choice !== 'none' && { tools: body.tools }),
     ...(body.chat_template_kwargs && { variables: body.chat_template_kwargs }),
   };
-  return text.encodeChat(chatMessages(body.messages), {
+  return text.encodeChat(messages, {
     ...options,
     addSpecialTokens: body.add_special_tokens ?? false,
     parseSpecialTokens: body.parse_special_tokens ?? false,

@@ -154,3 +154,10 @@ export function checkTogether(body: SharedBody, maxTokens: number | undefined, p
     );
   }
 }
+
+/** Throws ApiError (400) for a choice of tools that forces a call. */
+export function checkToolChoice(choice: unknown): void {
+  if (choice !== undefined && choice !== null && choice !== 'none' && choice !== 'auto') {
+    throw invalid('tool_choice', "'tool_choice' can only be 'none' or 'auto': calls cannot be forced yet.");
+  }
+}

@@ -12,6 +12,11 @@ export function event(json: string): string {
   return `data: ${json}\n\n`;
 }
 
+/** The same with a type, by which some readers tell events apart. */
+export function namedEvent(type: string, json: string): string {
+  return `event: ${type}\ndata: ${json}\n\n`;
+}
+
 export const doneEvent = event('[DONE]');
 const keepAliveComment = ': keep-alive\n\n';
 

@@ -9,10 +9,18 @@ import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { promptLogprobsJson } from '../echo.js';
 import { clip, invalid } from '../errors.js';
 import type { Job } from '../generation.js';
-import { checkTogether, choiceOptions, type ParamContext, requestTemplate, roomFor, truncate } from '../params.js';
+import {
+  checkTogether,
+  checkToolChoice,
+  choiceOptions,
+  type ParamContext,
+  requestTemplate,
+  roomFor,
+  truncate,
+} from '../params.js';
 import { renderJob } from '../render.js';
 import { adoptRequestId } from '../request-id.js';
-import { type ChatBody, chatBody } from '../schemas/chat.js';
+import { type ChatBody, chatBody, chatMessages } from '../schemas/chat.js';
 import { validate } from '../validate.js';
 
 export function chatRoutes(deps: RouteDeps): Hono<AppEnv> {
@@ -58,10 +66,7 @@ function check(body: ChatBody): void {
   if (typeof body.top_logprobs === 'number' && body.top_logprobs > 0 && !body.logprobs) {
     throw invalid('top_logprobs', "'top_logprobs' is only allowed when 'logprobs' is true.");
   }
-  const choice = body.tool_choice;
-  if (choice !== undefined && choice !== null && choice !== 'none' && choice !== 'auto') {
-    throw invalid('tool_choice', "'tool_choice' can only be 'none' or 'auto': calls cannot be forced yet.");
-  }
+  checkToolChoice(body.tool_choice);
   const format = body.response_format?.type;
   if (format !== undefined && format !== 'text') {
     throw invalid('response_format', `'response_format' of type '${clip(format)}' is not supported: only text is.`);
@@ -70,7 +75,7 @@ function check(body: ChatBody): void {
 
 async function chatJob(body: ChatBody, context: ParamContext): Promise<Job> {
   const template = await requestTemplate(body, context);
-  const rendered = await conversationTokens(body, context);
+  const rendered = await conversationTokens(chatMessages(body.messages), body, context);
   const prompt = truncate(rendered, body.truncate_prompt_tokens, context.maxModelLen);
   const room = roomFor(prompt, 'messages', context.maxModelLen);
   return {

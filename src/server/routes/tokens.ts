@@ -8,6 +8,7 @@ import type { AppEnv, RouteDeps } from '../context.js';
 import { invalid } from '../errors.js';
 import { checkTokens } from '../params.js';
 import { tokenTexts } from '../render.js';
+import { chatMessages } from '../schemas/chat.js';
 import { detokenizeBody, tokenizeBody } from '../schemas/tokens.js';
 import { validate } from '../validate.js';
 
@@ -26,7 +27,7 @@ export function tokenRoutes(deps: RouteDeps): Hono<AppEnv> {
           addSpecialTokens: body.add_special_tokens ?? true,
           parseSpecialTokens: body.parse_special_tokens ?? true,
         })
-      : await conversationTokens({ ...body, messages: messages! }, context);
+      : await conversationTokens(chatMessages(messages ?? []), body, context);
     return c.json({
       count: tokens.length,
       max_model_len: context.maxModelLen,

@@ -2,18 +2,13 @@
 import { z } from 'zod';
 import type { ChatMessage } from '../../text/text-model.js';
 import { requestLimits } from '../config.js';
-import { clip, invalid } from '../errors.js';
-import { encodingFields, flag, sharedFields } from './shared.js';
-
-const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const;
+import { invalid } from '../errors.js';
+import { content, contentText } from './content.js';
+import { encodingFields, flag, roles, sharedFields } from './shared.js';
 
 const message = z.looseObject({
   role: z.enum(roles, { error: `must be one of ${roles.join(', ')}` }),
-  content: z
-    .union([z.string(), z.array(z.looseObject({ type: z.string() }))], {
-      error: 'must be a string or an array of parts such as {"type":"text","text":"..."}',
-    })
-    .nullish(),
+  content: content.nullish(),
 });
 
 /** What makes a prompt of a conversation. */
@@ -26,8 +21,9 @@ export const chatFields = {
   tool_choice: z.unknown().optional(),
 } as const;
 
-const conversation = z.object({ ...chatFields, ...encodingFields });
-export type Conversation = z.output<typeof conversation>;
+const conversation = z.object({ ...chatFields, ...encodingFields }).omit({ messages: true });
+/** How a conversation is rendered and encoded. */
+export type ConversationOptions = z.output<typeof conversation>;
 
 export const chatBody = z.object({
   ...sharedFields,
@@ -43,26 +39,13 @@ export type ChatBody = z.output<typeof chatBody>;
 
 /** Messages as templates take them: content is text, its parts joined with line ends; every other key goes along. */
 export function chatMessages(messages: ChatBody['messages']): ChatMessage[] {
-  return messages.map((item, index) => ({ ...item, content: contentText(item, index) }));
-}
-
-function contentText({ role, content }: ChatBody['messages'][number], index: number): string {
-  const path = `messages[${index}].content`;
-  if (typeof content === 'string') return content;
-  if (content === undefined || content === null) {
-    if (role === 'assistant') return '';
-    throw invalid(path, `'${path}' must be given for the role ${role}.`);
-  }
-  const texts = content.map((part, at) => {
-    const text = part.type === 'refusal' ? part['refusal'] : part['text'];
-    if (part.type !== 'text' && part.type !== 'refusal') {
-      throw invalid(
-        `${path}[${at}].type`,
-        `'${path}[${at}]' is of type '${clip(part.type)}', but only text is supported.`,
-      );
+  return messages.map((item, index) => {
+    const path = `messages[${index}].content`;
+    const { role, content: value } = item;
+    if (value === undefined || value === null) {
+      if (role !== 'assistant') throw invalid(path, `'${path}' must be given for the role ${role}.`);
+      return { ...item, content: '' };
     }
-    if (typeof text !== 'string') throw invalid(`${path}[${at}].text`, `'${path}[${at}].text' must be a string.`);
-    return text;
+    return { ...item, content: contentText(value, path) };
   });
-  return texts.join('\n');
 }

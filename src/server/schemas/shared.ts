@@ -5,6 +5,8 @@
 import { z } from 'zod';
 import { requestLimits } from '../config.js';
 
+export const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const;
+
 export const flag = z.boolean().nullish();
 export const tokenIds = z.array(z.int().min(0)).nullish();
 /** Log probabilities to report beside a token's own. */
