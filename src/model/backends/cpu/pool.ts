@@ -3,6 +3,7 @@
  * of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always masked; block b of the
  * engine is page b + 1.
  */
+import { UserError } from '../../../errors.js';
 import type { CacheType } from './attention.js';
 
 export interface PoolShape {
@@ -46,10 +47,21 @@ export class CachePool {
     this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));
   }
 
-  /** Blocks that fit into `bytes` of memory. */
-  static blocksIn(bytes: number, shape: Omit<PoolShape, 'numBlocks'>): number {
+  /** The pool of as many blocks as fit into `bytes`. Throws UserError when none does or the memory is not to be had. */
+  static ofBytes(bytes: number, shape: Omit<PoolShape, 'numBlocks'>): CachePool {
     const block = 2 * shape.layers * shape.kvHeads * shape.blockSize * shape.headSize * elementBytes(shape.type);
-    return Math.floor(bytes / block) - 1;
+    const numBlocks = Math.floor(bytes / block) - 1;
+    if (numBlocks < 1) {
+      throw new UserError(
+        `--kv-cache-memory of ${bytes} bytes is too little: this model needs at least ${2 * block} for one block of ${shape.blockSize} tokens.`,
+      );
+    }
+    try {
+      return new CachePool({ ...shape, numBlocks });
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new UserError(`--kv-cache-memory of ${bytes} bytes cannot be allocated in one piece; ask for less.`);
+    }
   }
 
   /**

@@ -50,7 +50,7 @@ export class CpuRunner implements ModelRunner {
       blockSize,
       type: options.cacheType,
     };
-    const pool = new CachePool({ ...shape, numBlocks: CachePool.blocksIn(options.kvCacheMemory, shape) });
+    const pool = CachePool.ofBytes(options.kvCacheMemory, shape);
     const session = await InferenceSession.create(options.modelFile, {
       executionProviders: ['cpu'],
       intraOpNumThreads: threads,
