@@ -10,6 +10,8 @@ export class EngineError extends Error {
   constructor(
     readonly code: EngineFaultCode,
     message: string,
+    /** When another try may succeed, as far as it can be told. */
+    readonly retryAfter?: Seconds,
   ) {
     super(message);
   }

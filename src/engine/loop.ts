@@ -4,30 +4,16 @@
  */
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../model/runner.js';
 import { BatchBuilder } from './batch.js';
-import { Choice, refusedOutputs } from './choice.js';
 import { now as sharedClock } from './clock.js';
 import { PagedCache } from './kv/paged-cache.js';
 import type { EnginePort } from './port.js';
-import type {
-  ChoiceOutput,
-  Command,
-  EngineFault,
-  FinishReason,
-  GenerationRequest,
-  RequestId,
-  Seconds,
-} from './protocol.js';
+import type { Command, EngineFault, Seconds } from './protocol.js';
 import { Readout } from './readout.js';
-import { refusal } from './scheduler/admission.js';
+import { type RequestLimits, Requests } from './requests.js';
 import type { Plan } from './scheduler/plan.js';
-import { Scheduler } from './scheduler/scheduler.js';
-import { Sequence } from './sequence.js';
+import { Scheduler, type SchedulerLimits } from './scheduler/scheduler.js';
 
-export interface LoopLimits {
-  readonly maxNumSeqs: number;
-  readonly maxNumBatchedTokens: number;
-  /** Longest sequence, prompt and output. */
-  readonly maxModelLen: number;
+export interface LoopLimits extends Omit<SchedulerLimits, 'maxScoredTokens'>, RequestLimits {
   /** Whether prompts share what they begin with; true if not given. */
   readonly enablePrefixCaching?: boolean | undefined;
   /** Names the model in the keys of the prefix cache. */
@@ -64,10 +50,7 @@ export class EngineLoop {
   readonly #clock: () => Seconds;
   readonly #batches = new BatchBuilder();
   readonly #readout: Readout;
-  readonly #requests = new Map<RequestId, Choice[]>();
-  readonly #choices = new Map<Sequence, Choice>();
-  #outputs: ChoiceOutput[] = [];
-  #order = 0;
+  readonly #requests: Requests;
   #steps = 0;
   #emptyPlans = 0;
   #stopping = false;
@@ -82,6 +65,7 @@ export class EngineLoop {
     this.cache = new PagedCache(runner.numBlocks, runner.blockSize, enablePrefixCaching ? { model } : undefined);
     const scored = Math.floor(SCORED_LOGITS_BYTES / (4 * runner.vocabSize));
     this.scheduler = new Scheduler(this.cache, { ...limits, maxScoredTokens: Math.max(scored, runner.blockSize) });
+    this.#requests = new Requests(this.scheduler, this.cache, limits, runner.vocabSize, clock);
   }
 
   /** Serves until the client sends `shutdown`, then aborts what is left. Rejects only when the engine itself is broken. */
@@ -92,24 +76,32 @@ export class EngineLoop {
       if (this.scheduler.hasWork) {
         await this.#step();
       } else {
-        if (this.#outputs.length > 0) this.#publish(NO_STEP);
-        await this.#port.wait();
+        await this.#idle();
       }
     }
-    for (const id of this.#requests.keys()) this.#abort(id);
+    this.#requests.abortAll();
     this.#publish(NO_STEP);
+  }
+
+  /** Tells what there is to tell, and waits for a command, or so many seconds. */
+  async #idle(timeout?: Seconds): Promise<void> {
+    if (this.#requests.hasOutputs) this.#publish(NO_STEP);
+    await this.#port.wait(timeout);
   }
 
   async #step(): Promise<void> {
     const start = this.#clock();
+    this.#requests.endOverdue(start);
     const plan = this.scheduler.schedule(start);
     if (plan.chunks.length === 0) {
       this.scheduler.commit(plan, []);
-      this.#countEmptyPlan();
+      const { idleUntil } = this.scheduler;
+      if (idleUntil === undefined) this.#countEmptyPlan();
+      else await this.#idle(idleUntil - start);
       return;
     }
     this.#emptyPlans = 0;
-    const batch = this.#batches.build(plan, (sequence) => this.#choices.get(sequence)?.greedy ?? false);
+    const batch = this.#batches.build(plan, (sequence) => this.#requests.choiceOf(sequence)?.greedy ?? false);
     const scheduled = this.#clock();
     let logits: StepLogits | undefined;
     let failure: unknown;
@@ -125,6 +117,7 @@ export class EngineLoop {
     if (logits === undefined) this.#failStep(plan, failure);
     else this.#completeStep(plan, batch, logits);
     this.#steps++;
+    this.#requests.measure(this.#clock() - start);
     this.#publish({
       sequences: plan.chunks.length,
       prefillTokens: plan.prefillTokens,
@@ -138,13 +131,13 @@ export class EngineLoop {
   }
 
   #completeStep(plan: Plan, batch: StepBatch, logits: StepLogits): void {
-    const sampled = this.#readout.read(plan, batch, logits, (sequence) => this.#choices.get(sequence)!);
+    const sampled = this.#readout.read(plan, batch, logits, (sequence) => this.#requests.choiceOf(sequence)!);
     this.scheduler.commit(plan, sampled);
     for (const { sequence } of plan.chunks) {
-      const choice = this.#choices.get(sequence);
+      const choice = this.#requests.choiceOf(sequence);
       if (choice === undefined) continue;
       if (choice.fault !== undefined) this.scheduler.finish(sequence, 'error');
-      this.#report(choice);
+      this.#requests.report(choice);
     }
   }
 
@@ -158,8 +151,8 @@ export class EngineLoop {
     for (const { sequence } of plan.chunks) {
       // What waits for its prompt fails with it.
       for (const failed of [...sequence.forks, sequence]) {
-        const choice = this.#choices.get(failed);
-        if (choice !== undefined) this.#end(choice, 'error', fault);
+        const choice = this.#requests.choiceOf(failed);
+        if (choice !== undefined) this.#requests.end(choice, 'error', fault);
       }
     }
   }
@@ -173,63 +166,20 @@ export class EngineLoop {
   #obey(command: Command): void {
     switch (command.kind) {
       case 'generate':
-        this.#accept(command.request);
+        this.#requests.accept(command.request);
         break;
       case 'abort':
-        this.#abort(command.request);
+        this.#requests.abort(command.request);
         break;
       case 'shutdown':
         this.#stopping = true;
     }
   }
 
-  #accept(request: GenerationRequest): void {
-    const fault = refusal(request, this.#limits.maxModelLen, this.cache);
-    if (fault !== undefined) {
-      this.#outputs.push(...refusedOutputs(request, fault, this.#clock()));
-      return;
-    }
-    const choices: Choice[] = [];
-    for (let index = 0; index < request.choices; index++) {
-      const sequence = new Sequence(request, index, this.#order++, this.#limits.maxModelLen);
-      const choice = new Choice(sequence, this.#runner.vocabSize);
-      choices.push(choice);
-      this.#choices.set(sequence, choice);
-      if (index > 0) choices[0]!.sequence.attach(sequence);
-    }
-    this.scheduler.add(choices[0]!.sequence);
-    this.#requests.set(request.id, choices);
-  }
-
-  #abort(id: RequestId): void {
-    for (const choice of this.#requests.get(id) ?? []) {
-      if (choice.sequence.state !== 'finished') this.#end(choice, 'abort');
-    }
-  }
-
-  #end(choice: Choice, reason: FinishReason, fault?: EngineFault): void {
-    choice.fault = fault;
-    this.scheduler.finish(choice.sequence, reason);
-    this.#report(choice);
-  }
-
-  /** Queues what a choice has to tell, and forgets it after its end. */
-  #report(choice: Choice): void {
-    const { sequence } = choice;
-    const output = choice.takeOutput(this.#clock());
-    if (output !== undefined) this.#outputs.push(output);
-    if (sequence.state !== 'finished') return;
-    this.#choices.delete(sequence);
-    const { id } = sequence.request;
-    if (this.#requests.get(id)?.every((other) => other.sequence.state === 'finished')) this.#requests.delete(id);
-  }
-
   #publish(record: StepRecord): void {
-    const outputs = this.#outputs;
-    this.#outputs = [];
     this.#port.send({
       kind: 'step',
-      outputs,
+      outputs: this.#requests.takeOutputs(),
       stats: {
         ...record,
         time: this.#clock(),

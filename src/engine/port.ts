@@ -5,8 +5,8 @@ import type { CommandBatch, WorkerMessage } from './protocol.js';
 export interface EnginePort {
   /** The next batch that has arrived, or undefined; never waits. */
   receive(): CommandBatch | undefined;
-  /** Resolves once there is something to receive. */
-  wait(): Promise<void>;
+  /** Resolves once there is something to receive, or after `timeout` seconds. */
+  wait(timeout?: number): Promise<void>;
   send(message: WorkerMessage): void;
 }
 
@@ -21,7 +21,6 @@ export class ThreadPort implements EnginePort {
     port.on('message', (batch: CommandBatch) => {
       this.#inbox.push(batch);
       this.#wake?.();
-      this.#wake = undefined;
     });
   }
 
@@ -35,10 +34,18 @@ export class ThreadPort implements EnginePort {
     return this.#inbox.shift() ?? this.#take();
   }
 
-  wait(): Promise<void> {
+  wait(timeout?: number): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#inbox.length > 0) resolve();
-      else this.#wake = resolve;
+      if (this.#inbox.length > 0) {
+        resolve();
+        return;
+      }
+      const timer = timeout === undefined ? undefined : setTimeout(() => this.#wake?.(), Math.min(timeout, 60) * 1000);
+      this.#wake = () => {
+        this.#wake = undefined;
+        clearTimeout(timer);
+        resolve();
+      };
     });
   }
 

@@ -66,6 +66,8 @@ export interface GenerationRequest {
   readonly cacheSalt: string;
   /** When the server accepted the request. */
   readonly arrival: Seconds;
+  /** How long after its arrival it may be started at the latest; the engine's own limit holds as well. */
+  readonly queueTimeout?: Seconds | undefined;
 }
 
 /** Log probability of one token, from the distribution before temperature, penalties and filters. */
@@ -114,6 +116,8 @@ export interface ChoiceOutput {
 export interface EngineFault {
   readonly code: EngineFaultCode;
   readonly message: string;
+  /** When another try may succeed, as far as it can be told. */
+  readonly retryAfter?: Seconds;
 }
 /**
  * `too_long`: can never fit the context or the pool. `queue_full`: the waiting queue is at its bound. `timeout`: its
@@ -189,7 +193,27 @@ export interface EngineConfig {
   readonly blockSize: number;
   /** Whether prompts share what they begin with; true if not given. */
   readonly enablePrefixCaching?: boolean | undefined;
+  /** Whether users of a priority get equal shares; true if not given. */
+  readonly fairShare?: boolean | undefined;
+  /** Prompts under way that take more than a step each, at most; 2 if not given. */
+  readonly maxNumPartialPrefills?: number | undefined;
+  /** Continuous if not given. */
+  readonly batching?: Batching | undefined;
+  /** How long a dynamic or static batch that is not full waits for more; each has its own default. */
+  readonly batchWindow?: Seconds | undefined;
+  /** Requests that wait at the same time, at most; any number if not given. */
+  readonly maxWaiting?: number | undefined;
+  /** Tokens of the prompts that wait, at most; any number if not given. */
+  readonly maxWaitingTokens?: number | undefined;
+  /** How long a request may wait to be started; any time if not given. */
+  readonly queueTimeout?: Seconds | undefined;
 }
+
+/**
+ * When requests join those that run: at every step; in batches of whatever came within moments; in full batches; or one
+ * at a time. All but the first run a batch to its end before the next.
+ */
+export type Batching = 'continuous' | 'dynamic' | 'static' | 'none';
 
 export type Precision = 'fp32' | 'fp16' | 'int8' | 'int4';
 

@@ -37,7 +37,7 @@ export class RequestStream implements AsyncIterableIterator<readonly ChoiceOutpu
   push(output: ChoiceOutput): void {
     if (this.ended) return;
     if (output.error !== undefined) {
-      this.#end(new EngineError(output.error.code, output.error.message));
+      this.#end(new EngineError(output.error.code, output.error.message, output.error.retryAfter));
       return;
     }
     this.#queue.push(output);

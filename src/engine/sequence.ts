@@ -4,6 +4,7 @@
  */
 import { BlockTable } from './kv/block-table.js';
 import type { FinishReason, GenerationRequest, Seconds, TokenId } from './protocol.js';
+import type { Account } from './scheduler/account.js';
 
 export type SequenceState = 'waiting' | 'running' | 'finished';
 
@@ -32,6 +33,8 @@ export class Sequence {
   finish: FinishReason | undefined;
   /** The end token that caused `finish: 'stop'`. */
   stopToken: TokenId | undefined;
+  /** When it must have been scheduled first. */
+  deadline: Seconds = Number.POSITIVE_INFINITY;
   firstScheduled: Seconds | undefined;
   firstToken: Seconds | undefined;
   preemptions = 0;
@@ -42,6 +45,10 @@ export class Sequence {
   lastTurn = 0;
   /** The waiting queue's: where it lies there, -1 when it does not. */
   queueIndex = -1;
+  /** The waiting queue's: whom its tokens are accounted to, while it is in the engine. */
+  account: Account | undefined;
+  /** The scheduler's: sequences behind it that were admitted before it because it did not fit. */
+  passed = 0;
 
   readonly #endTokens: ReadonlySet<TokenId>;
   #tokens: Int32Array;

@@ -111,6 +111,7 @@ export class FakeRunner implements ModelRunner {
       'a token is outside the vocabulary',
     );
     const owners = new Map<number, number>();
+    const readers = new Map<number, number>();
     for (let b = 0; b < sequences; b++) {
       const count = cumulativeLengths[b + 1]! - cumulativeLengths[b]!;
       expect(count > 0, 'a sequence has no rows');
@@ -122,8 +123,10 @@ export class FakeRunner implements ModelRunner {
         const written = (i + 1) * this.blockSize > pastLengths[b]!;
         if (written) expect(!owners.has(block), `block ${block} is written by two sequences`);
         if (written) owners.set(block, b);
+        readers.set(block, (readers.get(block) ?? 0) + 1);
       }
     }
+    for (const block of owners.keys()) expect(readers.get(block) === 1, `block ${block} is written while shared`);
   }
 }
 

@@ -1,96 +1,148 @@
-/** Who may start: requests that can be served at all, and sequences whose blocks are there. */
+/** Lets sequences that wait start: in their order, as far as slots, blocks and the step's budget reach. */
 import type { PagedCache } from '../kv/paged-cache.js';
 import type { FoundPrefix } from '../kv/prefix-cache.js';
-import type { EngineFault, GenerationRequest } from '../protocol.js';
+import type { Seconds } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
+import type { Account } from './account.js';
+import type { BatchGate } from './batching.js';
 import { scoresPrompt } from './plan.js';
+import { blocksFit, fitsBeside, reusableTokens, takenSlots } from './room.js';
 import type { RunningList } from './running-list.js';
+import type { TokenBudget } from './token-budget.js';
+import type { WaitingQueue } from './waiting-queue.js';
 
-/** Why a request can never be served, or undefined when it can. */
-export function refusal(request: GenerationRequest, maxModelLen: number, cache: PagedCache): EngineFault | undefined {
-  const prompt = request.prompt.length;
-  if (prompt >= maxModelLen) {
-    return {
-      code: 'too_long',
-      message: `The prompt has ${prompt} tokens; with at least one to generate, the longest this engine takes is ${maxModelLen - 1}.`,
-    };
+/** Sequences set aside in one step because they do not fit while others behind them may. */
+const MOST_ASIDE = 8;
+
+/** What admission works on, all of it the scheduler's. */
+export interface AdmissionParts {
+  readonly cache: PagedCache;
+  readonly queue: WaitingQueue;
+  readonly running: RunningList;
+  readonly budget: TokenBudget;
+  readonly gate: BatchGate;
+  readonly maxNumSeqs: number;
+  /** Takes the blocks for what a sequence has planned; false when they are not there. */
+  readonly secure: (sequence: Sequence) => boolean;
+  /** Makes a running sequence wait again. */
+  readonly preempt: (sequence: Sequence) => void;
+}
+
+/** `blocks`: there are too few for it, or no slot. `budget`: what the step has left is for others. */
+type Outcome = 'started' | 'blocks' | 'budget';
+
+export class Admission {
+  readonly #parts: AdmissionParts;
+  /** Sequences started since the start, and the tokens of their prompts; those that ran before do not count again. */
+  started = 0;
+  startedTokens = 0;
+  /** Prompt tokens looked for in the prefix cache since the start, and those found. */
+  prefixQueries = 0;
+  prefixHits = 0;
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts;
   }
-  const slots = Math.max(prompt, Math.min(prompt + request.maxTokens, maxModelLen) - 1);
-  if (cache.blocksFor(slots) > cache.numBlocks) {
-    return {
-      code: 'too_long',
-      message: `The prompt and the tokens to generate need ${slots} slots of the cache; it has ${cache.numBlocks * cache.blockSize}.`,
-    };
+
+  /**
+   * Starts what can start. A sequence that does not fit lets later ones pass. Where it lacks blocks these are at most as
+   * many as may run: then it waits only for those that run to end, however many short ones keep coming.
+   */
+  admit(now: Seconds): void {
+    const { queue, running, budget, gate, maxNumSeqs } = this.#parts;
+    const aside: { readonly sequence: Sequence; readonly outcome: Outcome }[] = [];
+    while (budget.left > 0 && aside.length <= MOST_ASIDE) {
+      const sequence = queue.peek();
+      if (sequence === undefined || !gate.admits(sequence)) break;
+      const outcome = this.#start(sequence, now);
+      if (outcome === 'started') {
+        for (const passed of aside) if (passed.outcome === 'blocks') passed.sequence.passed++;
+        continue;
+      }
+      if (takenSlots(running) >= maxNumSeqs || (outcome === 'blocks' && sequence.passed >= maxNumSeqs)) break;
+      queue.remove(sequence);
+      aside.push({ sequence, outcome });
+    }
+    for (const { sequence } of aside) queue.push(sequence);
   }
-  return undefined;
+
+  /** Starts the sequence that is next, if there is room for it. */
+  #start(sequence: Sequence, now: Seconds): Outcome {
+    const { cache, queue, running, budget, gate, secure } = this.#parts;
+    sequence.computed = this.#find(sequence).blocks.length * cache.blockSize;
+    const outcome = !budget.admits(sequence) ? 'budget' : this.#makeRoom(sequence) ? 'started' : 'blocks';
+    if (outcome !== 'started') {
+      sequence.computed = 0;
+      return outcome;
+    }
+    budget.admit(sequence);
+    this.#find(sequence);
+    cache.start(sequence.blocks);
+    if (!secure(sequence)) throw new Error('blocks of an admission are missing');
+    queue.remove(sequence);
+    gate.pass(sequence);
+    this.#account(sequence);
+    sequence.firstScheduled ??= now;
+    sequence.state = 'running';
+    running.add(sequence);
+    return outcome;
+  }
+
+  #find(sequence: Sequence): FoundPrefix {
+    const { blocks, tokens, request } = sequence;
+    return this.#parts.cache.find(blocks, tokens, reusableTokens(sequence), request.cacheSalt);
+  }
+
+  #account(sequence: Sequence): void {
+    const { cache, queue } = this.#parts;
+    const first = sequence.firstScheduled === undefined;
+    if (first) sequence.cachedTokens = sequence.computed;
+    queue.serve(sequence, first ? sequence.promptLength - sequence.cachedTokens : 0);
+    if (first) {
+      this.started++;
+      this.startedTokens += sequence.promptLength;
+    }
+    if (!first || scoresPrompt(sequence) || !cache.findsPrefixes) return;
+    this.prefixQueries += sequence.promptLength;
+    this.prefixHits += sequence.cachedTokens;
+  }
+
+  /** Whether the sequence can start now; those that have to give way to it do so when that is enough. */
+  #makeRoom(sequence: Sequence): boolean {
+    const { cache, running, maxNumSeqs, preempt } = this.#parts;
+    const fits = () => takenSlots(running) < maxNumSeqs && blocksFit(sequence, this.#find(sequence), running, cache);
+    if (fits()) return true;
+    const entitled = this.#entitled(sequence);
+    const lowest = running.victim;
+    if (lowest === undefined || (lowest.request.priority <= sequence.request.priority && !entitled)) return false;
+    if (!fitsBeside(sequence, staying(running, sequence, entitled), maxNumSeqs, cache)) return false;
+    do preempt(running.victim!);
+    while (!fits());
+    return true;
+  }
+
+  /**
+   * Whether others of its priority have to give way to a sequence: its user has none running and wants no more than a
+   * fair share of the pool, so that nobody can shut another out.
+   */
+  #entitled(sequence: Sequence): boolean {
+    const { cache } = this.#parts;
+    const { running, shares } = sequence.account!;
+    return running === 0 && cache.blocksFor(sequence.length) * shares.users <= cache.numBlocks;
+  }
 }
 
 /**
- * Blocks that a sequence is expected to take: those of the tokens it has and one to grow into, if it can grow. To count
- * with less lets a sequence in that is preempted soon after; to count with its longest possible output leaves most of
- * the pool unused.
+ * Those that go on whatever it takes to let a sequence start: all of higher priority, and of its own either all or, when
+ * it is entitled, the oldest of each user.
  */
-export function expectedBlocks(sequence: Sequence, cache: PagedCache): number {
-  return Math.min(cache.blocksFor(sequence.length) + 1, cache.blocksFor(sequence.maxSlots));
-}
-
-/** Blocks that running sequences are expected to take beyond those they have, for themselves and for their forks. */
-export function promisedBlocks(running: Iterable<Sequence>, cache: PagedCache): number {
-  let promised = 0;
-  for (const sequence of running) {
-    promised += Math.max(0, expectedBlocks(sequence, cache) - sequence.blocks.length);
-    if (cache.mustCopy(sequence.blocks, sequence.computed)) promised++;
-    for (const fork of sequence.forks) promised += forkBlocks(fork, cache);
-  }
-  return promised;
-}
-
-/** Blocks that a fork is expected to take: it shares the full ones of its prompt. */
-export function forkBlocks(fork: Sequence, cache: PagedCache): number {
-  return expectedBlocks(fork, cache) - Math.floor(fork.length / cache.blockSize);
-}
-
-/** Sequences that run, and those that join them without waiting for admission. */
-export function takenSlots(running: RunningList): number {
-  let slots = 0;
-  for (const sequence of running) slots += 1 + sequence.forks.length;
-  return slots;
-}
-
-/**
- * Leading tokens of a sequence that may come from the prefix cache: at least one is computed, for its logits, and of a
- * prompt that is scored all whose logits are still wanted.
- */
-export function reusableTokens(sequence: Sequence): number {
-  const { promptLength, promptScored } = sequence;
-  const scoring = scoresPrompt(sequence) && promptScored < promptLength;
-  return scoring ? Math.max(0, promptScored - 1) : sequence.length - 1;
-}
-
-/** Whether a sequence can start beside those that run. Blocks it shares with them it need not be given. */
-export function fits(
-  sequence: Sequence,
-  found: FoundPrefix,
-  running: RunningList,
-  maxNumSeqs: number,
-  cache: PagedCache,
-): boolean {
-  return (
-    takenSlots(running) < maxNumSeqs &&
-    expectedBlocks(sequence, cache) - found.blocks.length + found.idle <=
-      cache.availableBlocks - promisedBlocks(running, cache)
-  );
-}
-
-/** Whether a sequence could start if all that run with a lower priority than its own gave way. */
-export function fitsAfterPreemption(
-  sequence: Sequence,
-  running: RunningList,
-  maxNumSeqs: number,
-  cache: PagedCache,
-): boolean {
-  const staying = Array.from(running).filter((other) => other.request.priority <= sequence.request.priority);
-  const held = cache.distinctBlocks(staying.map(({ blocks }) => blocks));
-  const blocks = cache.numBlocks - held - promisedBlocks(staying, cache);
-  return staying.length < maxNumSeqs && expectedBlocks(sequence, cache) <= blocks;
+function staying(running: RunningList, { request }: Sequence, entitled: boolean): Sequence[] {
+  const users = new Set<Account>();
+  return [...running].filter((other) => {
+    const below = other.request.priority - request.priority;
+    if (below !== 0) return below < 0;
+    const oldest = !users.has(other.account!);
+    users.add(other.account!);
+    return oldest || !entitled;
+  });
 }

@@ -12,19 +12,31 @@ export class RunningList {
     return this.#sequences[index]!;
   }
 
-  /** The youngest of the lowest priority: the first to be preempted. */
-  get last(): Sequence | undefined {
-    return this.#sequences.at(-1);
+  /**
+   * The first to give way: of the lowest priority, of the user with most sequences running there, the youngest. The
+   * oldest of all is it only when it is alone.
+   */
+  get victim(): Sequence | undefined {
+    const last = this.#sequences.at(-1);
+    let victim = last;
+    for (let i = this.#sequences.length - 1; i >= 0; i--) {
+      const sequence = this.#sequences[i]!;
+      if (sequence.request.priority !== last!.request.priority) break;
+      if (sequence.account!.running > victim!.account!.running) victim = sequence;
+    }
+    return victim;
   }
 
   add(sequence: Sequence): void {
     this.#sequences.splice(this.#position(sequence), 0, sequence);
+    sequence.account!.running++;
   }
 
   remove(sequence: Sequence): void {
     const index = this.#position(sequence);
     if (this.#sequences[index] !== sequence) throw new Error('the sequence does not run');
     this.#sequences.splice(index, 1);
+    sequence.account!.running--;
   }
 
   [Symbol.iterator](): Iterator<Sequence> {

@@ -1,20 +1,32 @@
 /**
  * Decides, step by step, which sequences compute how many tokens: bookkeeping only, without a clock or a model. There is
  * no prefill phase and no decode phase; every sequence moves `computed` towards the end of its tokens. Running sequences
- * come first, then admission in order of priority and arrival, within a token budget and the blocks of the pool. When
- * blocks run out, the youngest sequence of the lowest priority loses its own and is computed again later.
+ * come first, then admission, within a token budget and the blocks of the pool. When blocks run out, the youngest
+ * sequence of the user with most of them in the lowest priority loses its own and is computed again later.
  *
  * Of those that run, the oldest of the highest priority is never preempted and gets a token at least every few steps, so
  * it ends; then it is the turn of the next. That is why every sequence ends.
  */
 import type { PagedCache } from '../kv/paged-cache.js';
-import type { FinishReason, Seconds, TokenId } from '../protocol.js';
+import type { Batching, FinishReason, GenerationRequest, Seconds, TokenId } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
-import { fits, fitsAfterPreemption, forkBlocks, promisedBlocks, reusableTokens } from './admission.js';
-import { Plan, scoresPrompt } from './plan.js';
+import { Admission } from './admission.js';
+import { BatchGate } from './batching.js';
+import { Deadlines } from './deadlines.js';
+import { Forks } from './forks.js';
+import { Plan } from './plan.js';
+import { takenSlots } from './room.js';
 import { RunningList } from './running-list.js';
 import { TokenBudget } from './token-budget.js';
 import { WaitingQueue } from './waiting-queue.js';
+
+/** What waits for admission, and how many more sequences could run. */
+export interface QueueState {
+  readonly requests: number;
+  /** Of their prompts. */
+  readonly tokens: number;
+  readonly freeSlots: number;
+}
 
 export interface SchedulerLimits {
   /** Sequences that run at the same time, at most. */
@@ -23,6 +35,14 @@ export interface SchedulerLimits {
   readonly maxNumBatchedTokens: number;
   /** Prompt tokens scored in a step, at most; see `BudgetLimits`. */
   readonly maxScoredTokens: number;
+  /** Prompts under way that take more than a step each, at most; 2 if not given. */
+  readonly maxNumPartialPrefills?: number | undefined;
+  /** Whether users of a priority get equal shares; true if not given. */
+  readonly fairShare?: boolean | undefined;
+  /** Continuous if not given. */
+  readonly batching?: Batching | undefined;
+  /** How long a dynamic or static batch waits to be full. */
+  readonly batchWindow?: Seconds | undefined;
 }
 
 /** In `commit`: no token was sampled for this chunk. */
@@ -32,19 +52,35 @@ export class Scheduler {
   readonly #cache: PagedCache;
   readonly #maxNumSeqs: number;
   readonly #budget: TokenBudget;
-  readonly #queue = new WaitingQueue();
+  readonly #queue: WaitingQueue;
   readonly #running = new RunningList();
+  readonly #forks: Forks;
+  readonly #gate: BatchGate;
+  readonly #admission: Admission;
+  readonly #deadlines = new Deadlines();
   readonly #plan = new Plan();
-  /** Forks that wait with a sequence; the queue does not have them. */
-  #attached = 0;
+  /** The running sequences at the start of a step. */
+  readonly #secured: Sequence[] = [];
   #preemptions = 0;
-  #prefixQueries = 0;
-  #prefixHits = 0;
 
   constructor(cache: PagedCache, limits: SchedulerLimits) {
+    const { maxNumSeqs, maxNumPartialPrefills = 2, fairShare = true, batching = 'continuous', batchWindow } = limits;
     this.#cache = cache;
-    this.#maxNumSeqs = limits.maxNumSeqs;
-    this.#budget = new TokenBudget({ ...limits, blockSize: cache.blockSize });
+    this.#maxNumSeqs = maxNumSeqs;
+    this.#budget = new TokenBudget({ ...limits, maxNumPartialPrefills, blockSize: cache.blockSize });
+    this.#queue = new WaitingQueue(fairShare);
+    this.#forks = new Forks(cache, this.#running, this.#queue, maxNumSeqs);
+    this.#gate = new BatchGate(batching, maxNumSeqs, batchWindow);
+    this.#admission = new Admission({
+      cache,
+      maxNumSeqs,
+      queue: this.#queue,
+      running: this.#running,
+      budget: this.#budget,
+      gate: this.#gate,
+      secure: (sequence) => this.#secure(sequence),
+      preempt: (sequence) => this.#preempt(sequence),
+    });
   }
 
   get running(): number {
@@ -52,16 +88,31 @@ export class Scheduler {
   }
 
   get waiting(): number {
-    return this.#queue.size + this.#attached;
+    return this.#queue.size + this.#forks.waiting;
   }
 
   get hasWork(): boolean {
     return this.#running.size > 0 || this.#queue.size > 0;
   }
 
-  /** Preemptions since the start. */
-  get preemptions(): number {
-    return this.#preemptions;
+  /** What waits for admission: requests, or the part of one that found no room with the rest. */
+  get queue(): QueueState {
+    const { size, tokens } = this.#queue;
+    return { requests: size, tokens, freeSlots: Math.max(0, this.#maxNumSeqs - takenSlots(this.#running)) };
+  }
+
+  /**
+   * After an empty plan, when the next may have something if nothing arrives before: a batch that waits to be full starts
+   * as it is, or a sequence is overdue. Undefined: at once.
+   */
+  get idleUntil(): Seconds | undefined {
+    const { opensAt } = this.#gate;
+    return opensAt === undefined ? undefined : Math.min(opensAt, this.#deadlines.next);
+  }
+
+  /** Sequences that were started since the start, and the tokens of their prompts. */
+  get started(): { readonly sequences: number; readonly tokens: number } {
+    return { sequences: this.#admission.started, tokens: this.#admission.startedTokens };
   }
 
   /** Slots of blocks that are taken but hold no token yet. O(running). */
@@ -71,36 +122,56 @@ export class Scheduler {
     return slots;
   }
 
+  /** Preemptions since the start. */
+  get preemptions(): number {
+    return this.#preemptions;
+  }
+
   /** Prompt tokens that were looked for in the prefix cache since the start. */
   get prefixQueries(): number {
-    return this.#prefixQueries;
+    return this.#admission.prefixQueries;
   }
 
   /** Those of them that were found. */
   get prefixHits(): number {
-    return this.#prefixHits;
+    return this.#admission.prefixHits;
   }
 
   /** Takes in a sequence that passed `refusal`, and its forks with it. O(log n). */
   add(sequence: Sequence): void {
+    for (const entering of [sequence, ...sequence.forks]) this.#queue.enter(entering);
     this.#queue.push(sequence);
-    this.#attached += sequence.forks.length;
+    this.#forks.enter(sequence);
+    this.#deadlines.note(sequence);
+  }
+
+  /** Sequences that were not started by their deadline; whoever asks has to `finish` them. */
+  overdue(now: Seconds): readonly Sequence[] {
+    return this.#deadlines.overdue(now, this.#queue);
+  }
+
+  /** A waiting sequence that has to make way in a full queue for a request; undefined when the request has to. */
+  surplus(request: GenerationRequest): Sequence | undefined {
+    return this.#queue.surplus(request);
   }
 
   /**
-   * Plans the next step and takes the blocks for it. The plan may be empty when preemption took its last sequence; the
-   * next one makes progress. Each must be followed by `commit` or `rollback`; only `finish` and `add` may come between.
+   * Plans the next step and takes the blocks for it. The plan is empty when preemption took its last sequence, and then
+   * the next one makes progress, or when a batch waits to be full, until `idleUntil`. Each must be followed by `commit` or
+   * `rollback`; only `finish` and `add` may come between.
    */
   schedule(now: Seconds): Plan {
     const preemptions = this.#preemptions;
     this.#plan.clear();
-    const admissionPossible = this.#queue.size > 0 && this.#running.size < this.#maxNumSeqs;
-    this.#budget.share(this.#running, admissionPossible);
+    this.#queue.settle();
+    this.#gate.update(now, this.#running.size, this.#queue);
+    this.#budget.share(this.#running, this.#admissionPossible());
     this.#secureBlocks();
-    if (this.#preemptions === preemptions) this.#admit(now);
+    if (this.#preemptions === preemptions) this.#admission.admit(now);
+    this.#budget.topUp(this.#running, (sequence) => this.#secure(sequence));
     for (const sequence of this.#running) {
       if (sequence.planned > 0) this.#plan.add(sequence);
-      if (sequence.forks.length > 0 && sequence.planned === sequence.pending) this.#planForks(sequence);
+      if (sequence.forks.length > 0 && sequence.planned === sequence.pending) this.#forks.plan(sequence, this.#plan);
     }
     return this.#plan;
   }
@@ -117,10 +188,11 @@ export class Scheduler {
         sequence.computed += count;
         sequence.planned = 0;
         this.#cache.publish(sequence.blocks, sequence.tokens, sequence.computed, sequence.request.cacheSalt);
-        if (sequence.forks.length > 0 && sequence.pending === 0) this.#fork(sequence, plan, i + 1);
+        if (sequence.forks.length > 0 && sequence.pending === 0) this.#forks.start(sequence, plan, i + 1);
       }
       const token = sampled[i]!;
       if (token !== NO_TOKEN) {
+        this.#queue.charge(sequence, 1);
         const finish = sequence.append(token);
         if (finish !== undefined) this.finish(sequence, finish);
       } else if (sequence.pending === 0 && !sequence.wantsToken) {
@@ -144,9 +216,10 @@ export class Scheduler {
   finish(sequence: Sequence, reason: FinishReason): void {
     if (sequence.state === 'finished') return;
     if (sequence.state === 'running') this.#running.remove(sequence);
-    else if (sequence.origin !== undefined) this.#detach(sequence);
+    else if (sequence.origin !== undefined) this.#forks.detach(sequence);
     else this.#queue.remove(sequence);
-    this.#orphan(sequence);
+    this.#forks.orphan(sequence);
+    this.#queue.leave(sequence);
     this.#cache.shrink(sequence.blocks, 0);
     sequence.planned = 0;
     sequence.state = 'finished';
@@ -161,59 +234,17 @@ export class Scheduler {
     this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
   }
 
-  /** As many forks as there is room for start with the step that computes the last of the prompt. */
-  #planForks(sequence: Sequence): void {
-    const others = this.#running;
-    let slots = this.#maxNumSeqs - others.size - this.#plan.forks;
-    let blocks = this.#cache.availableBlocks - promisedBlocks(others, this.#cache);
-    // What was promised to its forks is there for them.
-    for (const fork of sequence.forks) blocks += forkBlocks(fork, this.#cache);
-    for (const fork of sequence.forks) {
-      blocks -= forkBlocks(fork, this.#cache);
-      // One that has nothing to generate ends with the step and takes no room.
-      if (fork.wantsToken && (--slots < 0 || blocks < 0)) return;
-      this.#plan.addFork(fork, sequence);
-    }
+  #admissionPossible(): boolean {
+    return this.#queue.size > 0 && this.#gate.open && takenSlots(this.#running) < this.#maxNumSeqs;
   }
 
-  /** Starts the planned forks of a sequence whose prompt is computed; those that found no room wait for it on their own. */
-  #fork(sequence: Sequence, plan: Plan, firstChunk: number): void {
-    for (let i = firstChunk; plan.chunks[i]?.forkOf === sequence; i++) {
-      const fork = plan.chunks[i]!.sequence;
-      if (fork.state !== 'waiting') continue;
-      this.#detach(fork);
-      this.#cache.fork(sequence.blocks, fork.blocks);
-      fork.computed = sequence.computed;
-      fork.cachedTokens = sequence.cachedTokens;
-      fork.firstScheduled = sequence.firstScheduled;
-      fork.state = 'running';
-      this.#running.add(fork);
-    }
-    this.#orphan(sequence);
-  }
-
-  /** The forks of a sequence get along without it: the first of them takes its place. */
-  #orphan(sequence: Sequence): void {
-    const [heir, ...others] = sequence.forks;
-    if (heir === undefined) return;
-    this.#detach(heir);
-    for (const fork of others) {
-      fork.detach();
-      heir.attach(fork);
-    }
-    this.#queue.push(heir);
-  }
-
-  #detach(fork: Sequence): void {
-    fork.detach();
-    this.#attached--;
-  }
-
-  /** Oldest first, so that whoever is preempted has taken no block in this step. */
+  /** In order of service. Whoever is preempted for it may have been given its blocks in this step already. */
   #secureBlocks(): void {
-    for (let i = 0; i < this.#running.size; i++) {
-      const sequence = this.#running.at(i);
-      while (sequence.planned > 0 && !this.#secure(sequence)) this.#preempt(this.#running.last!);
+    const secured = this.#secured;
+    secured.length = 0;
+    for (const sequence of this.#running) if (sequence.planned > 0) secured.push(sequence);
+    for (const sequence of secured) {
+      while (sequence.planned > 0 && !this.#secure(sequence)) this.#preempt(this.#running.victim!);
     }
   }
 
@@ -221,55 +252,6 @@ export class Scheduler {
   #secure(sequence: Sequence): boolean {
     const { blocks, computed, planned } = sequence;
     return this.#cache.grow(blocks, computed + planned, computed, this.#plan.copies);
-  }
-
-  #admit(now: Seconds): void {
-    while (this.#budget.left > 0) {
-      const sequence = this.#queue.peek();
-      if (sequence === undefined || !this.#makeRoom(sequence) || !this.#start(sequence)) return;
-      this.#queue.remove(sequence);
-      sequence.state = 'running';
-      if (sequence.firstScheduled === undefined) this.#countPrefix(sequence);
-      sequence.firstScheduled ??= now;
-      this.#running.add(sequence);
-    }
-  }
-
-  /** Gives a sequence what the prefix cache has of it and plans its first chunk; false when the budget has no room for it. */
-  #start(sequence: Sequence): boolean {
-    const { blocks, request } = sequence;
-    const found = this.#cache.find(blocks, sequence.tokens, reusableTokens(sequence), request.cacheSalt);
-    sequence.computed = found.blocks.length * this.#cache.blockSize;
-    if (!this.#budget.prefill(sequence)) {
-      sequence.computed = 0;
-      return false;
-    }
-    this.#cache.start(blocks);
-    if (!this.#secure(sequence)) throw new Error('blocks of an admission are missing');
-    return true;
-  }
-
-  #countPrefix(sequence: Sequence): void {
-    sequence.cachedTokens = sequence.computed;
-    if (scoresPrompt(sequence) || !this.#cache.findsPrefixes) return;
-    this.#prefixQueries += sequence.promptLength;
-    this.#prefixHits += sequence.cachedTokens;
-  }
-
-  /** Whether the sequence can start now; those of lower priority give way to it when that is enough. */
-  #makeRoom(sequence: Sequence): boolean {
-    const fitsNow = () => {
-      const { blocks, tokens, request } = sequence;
-      const found = this.#cache.find(blocks, tokens, reusableTokens(sequence), request.cacheSalt);
-      return fits(sequence, found, this.#running, this.#maxNumSeqs, this.#cache);
-    };
-    if (fitsNow()) return true;
-    const last = this.#running.last;
-    if (last === undefined || last.request.priority <= sequence.request.priority) return false;
-    if (!fitsAfterPreemption(sequence, this.#running, this.#maxNumSeqs, this.#cache)) return false;
-    do this.#preempt(this.#running.last!);
-    while (!fitsNow());
-    return true;
   }
 
   #preempt(sequence: Sequence): void {

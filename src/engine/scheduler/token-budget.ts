@@ -1,6 +1,11 @@
 /**
  * Divides a step's token budget among the running sequences: one token for each decode, the rest to prefills. Neither can
  * starve the other: prefills are sure of a quarter of the budget, and decodes that find no room in the rest take turns.
+ *
+ * Prompts too long for one step must not keep short ones waiting, nor the reverse. While others wait that could start, each
+ * prompt under way takes half of what those before it have left, so the first is sure of half of the prefill tokens, and
+ * a prompt that fits into what is left starts at once. One that does not fit starts only when it is shorter than what
+ * the others under way still have to do, and only while they are fewer than `maxNumPartialPrefills`.
  */
 import type { Sequence } from '../sequence.js';
 import { scoresPrompt } from './plan.js';
@@ -14,6 +19,8 @@ export interface BudgetLimits {
   readonly maxNumBatchedTokens: number;
   /** Prompt tokens whose logits one step may ask for, over all sequences; they take a row of the vocabulary each. */
   readonly maxScoredTokens: number;
+  /** Prompts that may be under way at the same time when each takes more than a step. */
+  readonly maxNumPartialPrefills: number;
   readonly blockSize: number;
 }
 
@@ -23,6 +30,9 @@ export class TokenBudget {
   #left = 0;
   #scoresLeft = 0;
   #prefills = 0;
+  /** Prompts that this step leaves unfinished, and the least that one of them has to do after it. */
+  #partial = 0;
+  #shortestRest = 0;
   /** What prefills are owed of a token; a small budget's share comes to a whole one only after some steps. */
   #credit = 0;
   #turn = 0;
@@ -49,6 +59,8 @@ export class TokenBudget {
     this.#left = this.#limits.maxNumBatchedTokens;
     this.#scoresLeft = this.#limits.maxScoredTokens;
     this.#prefills = 0;
+    this.#partial = 0;
+    this.#shortestRest = Number.POSITIVE_INFINITY;
 
     const forDecodes = this.#left - this.#reserve(admissionPossible || decodes.length < running.size);
     if (decodes.length > forDecodes) {
@@ -58,15 +70,64 @@ export class TokenBudget {
     for (const sequence of decodes) this.#give(sequence, 1);
     for (const sequence of running) {
       if (this.#left === 0) break;
-      if (sequence.planned === 0 && sequence.pending > 1) this.prefill(sequence);
+      if (sequence.pending > 1) this.#prefill(sequence, admissionPossible ? this.#half() : this.#left);
     }
   }
 
+  /** Whether a sequence could start in this step; else it has to wait for others, or nothing of it fits. */
+  admits(sequence: Sequence): boolean {
+    const { pending } = sequence;
+    const count = this.#chunk(sequence, this.#left);
+    if (count === pending) return true;
+    return count > 0 && this.#partial < this.#limits.maxNumPartialPrefills && pending < this.#shortestRest;
+  }
+
+  /** Plans the first chunk of a sequence that starts and was found admissible. */
+  admit(sequence: Sequence): void {
+    this.#prefill(sequence, this.#left);
+  }
+
+  /**
+   * Gives what nobody else took to the prompts under way.
+   * @param secure takes the blocks for what a sequence has planned now; false when they are not there
+   */
+  topUp(running: RunningList, secure: (sequence: Sequence) => boolean): void {
+    for (const sequence of running) {
+      if (this.#left === 0) return;
+      const { planned } = sequence;
+      if (sequence.pending === planned || sequence.pending === 1) continue;
+      this.withdraw(sequence);
+      const more = this.#prefill(sequence, this.#left) && sequence.planned > planned && secure(sequence);
+      if (!more) this.#restore(sequence, planned);
+    }
+  }
+
+  /** Takes back what a sequence was given. */
+  withdraw(sequence: Sequence): void {
+    this.#left += sequence.planned;
+    if (scoresPrompt(sequence)) this.#scoresLeft += sequence.planned;
+    sequence.planned = 0;
+  }
+
+  #restore(sequence: Sequence, planned: number): void {
+    this.withdraw(sequence);
+    if (scoresPrompt(sequence)) this.#scoresLeft -= planned;
+    if (planned > 0) this.#give(sequence, planned);
+  }
+
+  /** What a prompt may take so that as much is left for others; whole blocks, and at least one. */
+  #half(): number {
+    const half = Math.floor(this.#left / 2);
+    return Math.max(half, Math.min(this.#left, this.#limits.blockSize));
+  }
+
   /** Plans the next chunk of a prompt; false when nothing of it fits in this step. */
-  prefill(sequence: Sequence): boolean {
-    let room = this.#left;
-    if (scoresPrompt(sequence)) room = Math.min(room, this.#scoresLeft);
-    const count = chunkLength(sequence.computed, sequence.pending, room, this.#limits.blockSize, this.#prefills === 0);
+  #prefill(sequence: Sequence, room: number): boolean {
+    const count = this.#chunk(sequence, room);
+    if (count < sequence.pending) {
+      this.#partial++;
+      this.#shortestRest = Math.min(this.#shortestRest, sequence.pending - count);
+    }
     if (count === 0) return false;
     if (scoresPrompt(sequence)) this.#scoresLeft -= count;
     this.#prefills++;
@@ -74,10 +135,10 @@ export class TokenBudget {
     return true;
   }
 
-  /** Takes back what a sequence was given. */
-  withdraw(sequence: Sequence): void {
-    this.#left += sequence.planned;
-    sequence.planned = 0;
+  #chunk(sequence: Sequence, room: number): number {
+    const { computed, pending } = sequence;
+    const most = scoresPrompt(sequence) ? Math.min(room, this.#scoresLeft) : room;
+    return chunkLength(computed, pending, most, this.#limits.blockSize, this.#prefills === 0);
   }
 
   #give(sequence: Sequence, count: number): void {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PagedCache } from '../../../src/engine/kv/paged-cache.js';
-import { refusal } from '../../../src/engine/scheduler/admission.js';
 import type { Plan } from '../../../src/engine/scheduler/plan.js';
+import { refusal } from '../../../src/engine/scheduler/refusal.js';
 import { NO_TOKEN, Scheduler } from '../../../src/engine/scheduler/scheduler.js';
 import { chunkLength } from '../../../src/engine/scheduler/token-budget.js';
 import { Sequence } from '../../../src/engine/sequence.js';
