@@ -6,6 +6,7 @@ import { runLoad } from '../../src/loadgen/run.js';
 import { makeAgent, makeTarget } from '../../src/loadgen/target.js';
 import { Workload } from '../../src/loadgen/workload.js';
 import { childServer } from '../support/child-server.js';
+import { panelQueries } from '../support/dashboard.js';
 import { type Scrape, scrape } from '../support/exposition.js';
 import { lint, Prometheus, prometheusIsMissing } from '../support/prometheus.js';
 import { temporaryDirectory } from '../support/temporary.js';
@@ -110,6 +111,10 @@ describe.skipIf(prometheusIsMissing)('a real Prometheus', () => {
     const quantile = 'histogram_quantile(0.9, sum by (le) (vllm:time_to_first_token_seconds_bucket))';
     expect(await prometheus.query(quantile)).toBeGreaterThan(0);
     expect(await prometheus.query('sum(vllm:request_success_total)')).toBe(after.sum('vllm:request_success_total'));
+  });
+
+  it.each(panelQueries)('answers the dashboard: $panel, $expression', async ({ expression }) => {
+    expect(await prometheus.query(`count(${expression})`)).toBeGreaterThan(0);
   });
 
   it('has nothing against the format, and against names only what is vLLM’s', async () => {

@@ -19,7 +19,10 @@ export class ChildServer {
   stderr = '';
   #child!: ChildProcess;
 
-  constructor(private readonly options: () => readonly string[]) {}
+  constructor(
+    private readonly options: readonly string[],
+    private readonly nodeOptions: readonly string[],
+  ) {}
 
   get pid(): number {
     return this.#child.pid!;
@@ -28,7 +31,7 @@ export class ChildServer {
   /** Resolves when the model is loaded: only then the address is told. */
   async start(cache: string): Promise<void> {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'));
-    this.#child = spawn(process.execPath, [MAIN, 'serve', '--port', '0', ...this.options()], {
+    this.#child = spawn(process.execPath, [...this.nodeOptions, MAIN, 'serve', '--port', '0', ...this.options], {
       cwd: tmpdir(),
       env: { ...Object.fromEntries(inherited), SLUICE_CACHE_DIR: cache },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -54,7 +57,7 @@ export class ChildServer {
     const closed = once(this.#child, 'close');
     this.#child.kill('SIGTERM');
     const [code] = await closed;
-    expect(code).toBe(0);
+    expect(code, this.stderr.slice(-2000)).toBe(0);
     expect(this.complaints()).toEqual([]);
   }
 
@@ -101,10 +104,11 @@ export class ChildServer {
 
 /**
  * Starts a server before the tests of the calling file or block, and stops it after them.
- * @param options of `sluice serve`; a function where they are known only later
+ * @param options of `sluice serve`
+ * @param nodeOptions of the process
  */
-export function childServer(options: readonly string[] | (() => readonly string[])): ChildServer {
-  const server = new ChildServer(typeof options === 'function' ? options : () => options);
+export function childServer(options: readonly string[], nodeOptions: readonly string[] = []): ChildServer {
+  const server = new ChildServer(options, nodeOptions);
   const cache = temporaryDirectory();
   beforeAll(() => server.start(cache));
   afterAll(() => server.stop());
