@@ -114,15 +114,19 @@ export function pagedAttention(
     // Branches, because a step without rows of a kind should not pay for it, nor rely on reductions over nothing.
     const branch = (label: string, build: (b: GraphBuilder) => Value) =>
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
-    const decoded = g.node('If', [ATTENTION_INPUTS.hasDecodes], {
-      name: 'decode',
-      then_branch: branch('decodes', (b) => decodeAttention(b, architecture, layer, rows, cacheType)),
-      else_branch: branch('no_decodes', (b) => b.node('Identity', [none], { name: 'no_decoded' })),
-    });
+    const decodes = (b: GraphBuilder) => decodeAttention(b, architecture, layer, rows, cacheType);
+    // Steps of decodes alone are the most frequent by far: they take one branch and nothing else.
     return g.node('If', [ATTENTION_INPUTS.hasPrefills], {
-      name: 'prefill',
-      then_branch: branch('prefills', (b) => prefillAttention(b, architecture, layer, rows, cacheType, decoded)),
-      else_branch: branch('no_prefills', (b) => b.node('Identity', [decoded], { name: 'only_decoded' })),
+      name: 'rows',
+      then_branch: branch('prefills', (b) => {
+        const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
+          name: 'decodes_beside',
+          then_branch: branch('some_decodes', decodes),
+          else_branch: branch('no_decodes', (inner) => inner.node('Identity', [none], { name: 'no_decoded' })),
+        });
+        return prefillAttention(b, architecture, layer, rows, cacheType, decoded);
+      }),
+      else_branch: branch('only_decodes', decodes),
     });
   });
 }
