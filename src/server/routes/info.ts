@@ -1,10 +1,11 @@
-/** What a server says about itself: /, /version, /health, /ready and /metrics. */
+/** What a server says about itself: /, /version, /openapi.json, /health, /ready and /metrics. */
 import { Hono } from 'hono';
 import { version } from '../../version.js';
-import type { AppContext, AppDeps, AppEnv } from '../context.js';
+import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { type Health, healthOf } from '../health.js';
+import { listedOperations, openApiDocument } from '../openapi/document.js';
 
-export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
+export function infoRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
 
   app.get('/', (c) =>
@@ -12,11 +13,18 @@ export function infoRoutes(deps: AppDeps): Hono<AppEnv> {
       name: 'sluice',
       version,
       model: deps.model.id,
-      endpoints: ['/v1/chat/completions', '/v1/completions', '/v1/models', '/health', '/ready', '/metrics', '/version'],
+      endpoints: listedOperations(deps).map(({ path }) => path),
+      documentation: '/openapi.json',
     }),
   );
 
   app.get('/version', (c) => c.json({ version }));
+
+  let document: object | undefined;
+  app.get('/openapi.json', (c) => {
+    document ??= openApiDocument(deps);
+    return c.json(document);
+  });
 
   app.get('/ready', (c) => answerHealth(c, healthOf(deps)));
 

@@ -36,10 +36,16 @@ function idsFault(ids: readonly unknown[]): string | undefined {
   return undefined;
 }
 
-const prompt = z.custom<string | readonly string[] | readonly number[] | readonly (readonly number[])[]>(
-  (value) => promptFault(value) === undefined,
-  { error: (issue) => promptFault(issue.input) ?? 'is not a prompt' },
-);
+const ids = { type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1 };
+const several = { type: 'array', minItems: 1, maxItems: requestLimits.prompts };
+
+const prompt = z
+  .custom<string | readonly string[] | readonly number[] | readonly (readonly number[])[]>(
+    (value) => promptFault(value) === undefined,
+    { error: (issue) => promptFault(issue.input) ?? 'is not a prompt' },
+  )
+  // What JSON Schema says of it, since a function says nothing.
+  .meta({ anyOf: [{ type: 'string' }, { ...several, items: { type: 'string' } }, ids, { ...several, items: ids }] });
 
 export const completionBody = z.object({
   ...sharedFields,

@@ -33,6 +33,7 @@ const seed = z
   .refine(Number.isInteger, { error: 'must be an integer' })
   .min(-seedLimit)
   .max(seedLimit, { error: 'must fit 64 bits' })
+  .meta({ type: 'integer' })
   .nullish();
 
 /** How text becomes tokens. */
