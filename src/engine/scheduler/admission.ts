@@ -6,7 +6,7 @@ import type { Sequence } from '../sequence.js';
 import type { Account } from './account.js';
 import type { BatchGate } from './batching.js';
 import { scoresPrompt } from './plan.js';
-import { blocksFit, fitsBeside, reusableTokens, takenSlots } from './room.js';
+import { blocksFit, fitsBeside, promisedBlocks, reusableTokens } from './room.js';
 import type { RunningList } from './running-list.js';
 import type { TokenBudget } from './token-budget.js';
 import type { WaitingQueue } from './waiting-queue.js';
@@ -22,6 +22,8 @@ export interface AdmissionParts {
   readonly budget: TokenBudget;
   readonly gate: BatchGate;
   readonly maxNumSeqs: number;
+  /** Sequences that run, and those that join them without waiting for admission. */
+  readonly takenSlots: () => number;
   /** Takes the blocks for what a sequence has planned; false when they are not there. */
   readonly secure: (sequence: Sequence) => boolean;
   /** Makes a running sequence wait again. */
@@ -39,6 +41,8 @@ export class Admission {
   /** Prompt tokens looked for in the prefix cache since the start, and those found. */
   prefixQueries = 0;
   prefixHits = 0;
+  /** `promisedBlocks` of those that run, as long as they stay the same. */
+  #promised: number | undefined;
 
   constructor(parts: AdmissionParts) {
     this.#parts = parts;
@@ -49,7 +53,8 @@ export class Admission {
    * many as may run: then it waits only for those that run to end, however many short ones keep coming.
    */
   admit(now: Seconds): void {
-    const { queue, running, budget, gate, maxNumSeqs } = this.#parts;
+    const { queue, budget, gate, maxNumSeqs, takenSlots } = this.#parts;
+    this.#promised = undefined;
     const aside: { readonly sequence: Sequence; readonly outcome: Outcome }[] = [];
     while (budget.left > 0 && aside.length <= MOST_ASIDE) {
       const sequence = queue.peek();
@@ -59,7 +64,7 @@ export class Admission {
         for (const passed of aside) if (passed.outcome === 'blocks') passed.sequence.passed++;
         continue;
       }
-      if (takenSlots(running) >= maxNumSeqs || (outcome === 'blocks' && sequence.passed >= maxNumSeqs)) break;
+      if (takenSlots() >= maxNumSeqs || (outcome === 'blocks' && sequence.passed >= maxNumSeqs)) break;
       queue.remove(sequence);
       aside.push({ sequence, outcome });
     }
@@ -85,6 +90,7 @@ export class Admission {
     sequence.firstScheduled ??= now;
     sequence.state = 'running';
     running.add(sequence);
+    this.#promised = undefined;
     return outcome;
   }
 
@@ -109,15 +115,21 @@ export class Admission {
 
   /** Whether the sequence can start now; those that have to give way to it do so when that is enough. */
   #makeRoom(sequence: Sequence): boolean {
-    const { cache, running, maxNumSeqs, preempt } = this.#parts;
-    const fits = () => takenSlots(running) < maxNumSeqs && blocksFit(sequence, this.#find(sequence), running, cache);
+    const { cache, running, maxNumSeqs, takenSlots, preempt } = this.#parts;
+    const fits = () => {
+      if (takenSlots() >= maxNumSeqs) return false;
+      this.#promised ??= promisedBlocks(running, cache);
+      return blocksFit(sequence, this.#find(sequence), this.#promised, cache);
+    };
     if (fits()) return true;
     const entitled = this.#entitled(sequence);
     const lowest = running.victim;
     if (lowest === undefined || (lowest.request.priority <= sequence.request.priority && !entitled)) return false;
     if (!fitsBeside(sequence, staying(running, sequence, entitled), maxNumSeqs, cache)) return false;
-    do preempt(running.victim!);
-    while (!fits());
+    do {
+      preempt(running.victim!);
+      this.#promised = undefined;
+    } while (!fits());
     return true;
   }
 

@@ -3,7 +3,6 @@ import type { PagedCache } from '../kv/paged-cache.js';
 import type { FoundPrefix } from '../kv/prefix-cache.js';
 import type { Sequence } from '../sequence.js';
 import { scoresPrompt } from './plan.js';
-import type { RunningList } from './running-list.js';
 
 /**
  * Blocks that a sequence is expected to take: those of the tokens it has and one to grow into, if it can grow. To count
@@ -47,10 +46,13 @@ export function reusableTokens(sequence: Sequence): number {
   return scoring ? Math.max(0, promptScored - 1) : sequence.length - 1;
 }
 
-/** Whether the blocks of a sequence are there beside those that run. Blocks it shares with them it need not be given. */
-export function blocksFit(sequence: Sequence, found: FoundPrefix, running: RunningList, cache: PagedCache): boolean {
+/**
+ * Whether the blocks of a sequence are there. Those it shares with others that run it need not be given.
+ * @param promised `promisedBlocks` of those that run
+ */
+export function blocksFit(sequence: Sequence, found: FoundPrefix, promised: number, cache: PagedCache): boolean {
   const needed = expectedBlocks(sequence, cache) - found.blocks.length + found.idle;
-  return needed <= cache.availableBlocks - promisedBlocks(running, cache);
+  return needed <= cache.availableBlocks - promised;
 }
 
 /** Whether a sequence could start if only these stayed. */

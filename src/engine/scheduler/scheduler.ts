@@ -78,6 +78,7 @@ export class Scheduler {
       running: this.#running,
       budget: this.#budget,
       gate: this.#gate,
+      takenSlots: () => this.#takenSlots(),
       secure: (sequence) => this.#secure(sequence),
       preempt: (sequence) => this.#preempt(sequence),
     });
@@ -98,7 +99,7 @@ export class Scheduler {
   /** What waits for admission: requests, or the part of one that found no room with the rest. */
   get queue(): QueueState {
     const { size, tokens } = this.#queue;
-    return { requests: size, tokens, freeSlots: Math.max(0, this.#maxNumSeqs - takenSlots(this.#running)) };
+    return { requests: size, tokens, freeSlots: Math.max(0, this.#maxNumSeqs - this.#takenSlots()) };
   }
 
   /**
@@ -234,8 +235,12 @@ export class Scheduler {
     this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
   }
 
+  #takenSlots(): number {
+    return this.#forks.waiting === 0 ? this.#running.size : takenSlots(this.#running);
+  }
+
   #admissionPossible(): boolean {
-    return this.#queue.size > 0 && this.#gate.open && takenSlots(this.#running) < this.#maxNumSeqs;
+    return this.#queue.size > 0 && this.#gate.open && this.#takenSlots() < this.#maxNumSeqs;
   }
 
   /** In order of service. Whoever is preempted for it may have been given its blocks in this step already. */
