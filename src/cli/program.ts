@@ -4,6 +4,7 @@ import { logLevels } from '../telemetry/levels.js';
 import { version } from '../version.js';
 import { benchCommand } from './bench.js';
 import type { GenerateOptions } from './generate.js';
+import { addHttpOptions } from './http-options.js';
 import { addModelOptions, option } from './model-options.js';
 import type { ServeOptions } from './serve.js';
 import { decimal, integer, parseSeconds } from './values.js';
@@ -38,11 +39,6 @@ function serveCommand(finish: (code: number) => void): Command {
         .default(30, '30s'),
     )
     .addOption(
-      option('--sse-keep-alive <time>', 'send a comment this often while a stream waits; 0 for never')
-        .argParser(parseSeconds)
-        .default(0, '0'),
-    )
-    .addOption(
       option('--progress-timeout <time>', 'call the server stalled when a step takes longer; see /health')
         .argParser(parseSeconds)
         .default(60, '60s'),
@@ -50,7 +46,7 @@ function serveCommand(finish: (code: number) => void): Command {
     .addOption(option('--log-level <level>', 'least level to log').choices(logLevels).default('info'))
     .addOption(option('--log-content', 'log prompts and answers, too; they are never logged otherwise').default(false))
     .addOption(option('--no-metrics', 'measure nothing; there is no /metrics then'));
-  return addModelOptions(command).action(async (options: ServeOptions) => {
+  return addModelOptions(addHttpOptions(command)).action(async (options: ServeOptions) => {
     const { serve } = await import('./serve.js');
     finish(await serve(options));
   });

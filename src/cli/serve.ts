@@ -9,17 +9,17 @@ import type { LogLevel } from '../telemetry/levels.js';
 import { createLogger, type Logger, logRequest } from '../telemetry/logs.js';
 import { ServerMetrics } from '../telemetry/metrics.js';
 import { version } from '../version.js';
+import { type HttpOptions, httpConfig, keyRing } from './http-options.js';
 import { openModel } from './load.js';
 import { engineConfig, type ModelOptions, modelName } from './model-options.js';
 import { loadingProgress } from './progress.js';
 import { formatSize } from './values.js';
 
-export interface ServeOptions extends ModelOptions {
+export interface ServeOptions extends ModelOptions, HttpOptions {
   readonly servedModelName?: string;
   readonly host: string;
   readonly port: number;
   readonly shutdownTimeout: number;
-  readonly sseKeepAlive: number;
   readonly progressTimeout: number;
   readonly logLevel: LogLevel;
   readonly logContent: boolean;
@@ -29,6 +29,7 @@ export interface ServeOptions extends ModelOptions {
 /** Resolves with the exit code once the server has ended. */
 export async function serve(options: ServeOptions): Promise<number> {
   const config = engineConfig(options);
+  const keys = keyRing(options);
   const { text, model } = await openModel(config, options.servedModelName ?? modelName(options.model));
   const logger = createLogger({
     level: options.logLevel,
@@ -58,15 +59,16 @@ export async function serve(options: ServeOptions): Promise<number> {
         model,
         config: {
           ...defaultServerConfig,
-          keepAliveInterval: options.sseKeepAlive,
+          ...httpConfig(options),
           progressTimeout: options.progressTimeout,
           logContent: options.logContent,
         },
         ...(metrics && { metrics }),
+        ...(keys && { keys }),
         onRequestEnd: (record) => logRequest(logger, record),
       };
     },
-    { host: options.host, port: options.port },
+    { host: options.host, port: options.port, maxConnections: options.maxConnections },
   );
 
   const stopped = stopOnSignals(server, options.shutdownTimeout, logger);

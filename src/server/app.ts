@@ -44,7 +44,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     endRequest(c, deps);
   });
 
-  app.use(cors());
+  app.use(cors(deps.config.allowedOrigins));
   if (deps.keys) app.use(authenticate(deps.keys));
 
   const { config } = deps;

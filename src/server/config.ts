@@ -32,6 +32,8 @@ export interface ServerConfig {
   readonly keepAliveInterval: number;
   /** Seconds that a stream may wait for its reader before it is aborted. */
   readonly stallTimeout: number;
+  /** Origins of pages that may call the server; undefined lets those of every origin. */
+  readonly allowedOrigins?: readonly string[];
   /** Seconds that a stream without a reader is kept, so that the reader can resume it; 0 keeps none and numbers no events. */
   readonly resumeWindow: number;
   /** Seconds that the engine may owe a step before the server calls itself stalled; above the longest step there is. */

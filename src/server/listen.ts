@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { UserError } from '../errors.js';
 import { createApp } from './app.js';
+import { answerClientErrors } from './client-error.js';
 import type { AppDeps } from './context.js';
 import { ApiError, toApiError } from './errors.js';
 
@@ -14,6 +15,8 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** More are closed as they come; no limit if not given. */
+  readonly maxConnections?: number;
 }
 
 export interface RunningServer {
@@ -48,6 +51,8 @@ export async function startServer(
     { keepAliveTimeout, headersTimeout: 60_000, requestTimeout: 300_000 },
     getRequestListener((request, env) => fetch(request, env), { errorHandler: refuse }),
   );
+  answerClientErrors(server);
+  if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
   // Every response of a pipelining client watches its socket.
   server.on('connection', (socket) => socket.setMaxListeners(0));
   server.prependListener('request', (_, response) => {

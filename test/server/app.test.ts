@@ -205,6 +205,23 @@ describe('CORS (case 73, vllm#4862, llama.cpp#6544)', () => {
   });
 });
 
+describe('origins', () => {
+  it('can be limited to some', async () => {
+    const { app } = testApp({ config: { allowedOrigins: ['https://a.test', 'https://b.test'] } });
+    const allowed = async (origin: string | undefined, method = 'GET') => {
+      const headers: Record<string, string> = origin === undefined ? {} : { Origin: origin };
+      const response = await app.fetch(get('/health', { method, headers }));
+      expect(response.headers.get('vary')).toContain('Origin');
+      return response.headers.get('access-control-allow-origin');
+    };
+    expect(await allowed('https://b.test')).toBe('https://b.test');
+    expect(await allowed('https://b.test', 'OPTIONS')).toBe('https://b.test');
+    for (const origin of ['https://c.test', 'https://a.test.evil', 'null', '*', undefined]) {
+      expect(await allowed(origin)).toBeNull();
+    }
+  });
+});
+
 describe('records', () => {
   it('describe a request in numbers', async () => {
     const { completion, records } = testApp({ reply: () => [word('one'), word(' two')], cachedTokens: 1 });

@@ -4,8 +4,17 @@ import http from 'node:http';
 import net from 'node:net';
 import { createParser } from 'eventsource-parser';
 import { afterEach, describe, expect, it } from 'vitest';
+import { startServer } from '../../src/server/listen.js';
 import { byteTokens, longWord, word } from '../support/fake-text.js';
-import { eventData, type Json, type TestServer, type TestSetup, testServer, until } from '../support/server.js';
+import {
+  eventData,
+  type Json,
+  type TestServer,
+  type TestSetup,
+  testParts,
+  testServer,
+  until,
+} from '../support/server.js';
 
 const servers: TestServer[] = [];
 async function start(setup: TestSetup): Promise<TestServer> {
@@ -306,9 +315,63 @@ describe('requests that are none', () => {
     expect(noHost).toContain('"type":"invalid_request_error"');
     const badHost = await ask('GET /health HTTP/1.1\r\nHost: a b\r\n\r\n');
     expect(badHost).toMatch(/^HTTP\/1.1 400 /);
-    expect(await ask('nonsense\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
-    expect(await ask(`GET /health HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
+    for (const [head, status] of [
+      ['nonsense\r\n\r\n', 400],
+      ['GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n', 400],
+      ['POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n', 400],
+      [`GET /health HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+    ] as const) {
+      const answer = await ask(head);
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      const [, json] = answer.split('\r\n\r\n');
+      expect(JSON.parse(json!)).toMatchObject({ error: { type: 'invalid_request_error', code: expect.any(String) } });
+    }
     expect((await fetch(`${server.server.url}/health`)).status).toBe(200);
+  });
+});
+
+describe('connections', () => {
+  it('beyond the limit are closed, and free it as they go', async () => {
+    const parts = testParts();
+    const limited = await startServer(() => parts.deps, { host: '127.0.0.1', port: 0, maxConnections: 2 });
+    const open = async () => {
+      const socket = net.connect(limited.port, '127.0.0.1').on('error', () => {});
+      await once(socket, 'connect');
+      return socket;
+    };
+    const [one, two] = [await open(), await open()];
+    await expect(fetch(`${limited.url}/health`)).rejects.toThrow();
+    one.destroy();
+    two.destroy();
+    let status = 0;
+    for (let attempt = 0; attempt < 100 && status !== 200; attempt++) {
+      await pause(10);
+      status = await fetch(`${limited.url}/health`).then(
+        (response) => response.status,
+        () => 0,
+      );
+    }
+    expect(status).toBe(200);
+    await limited.kill();
+  });
+
+  it('with an answer under way are not written into by what follows it', async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const server = await start({ reply: () => oneTwo, beforeStep: (step) => (step > 0 ? gate : undefined) });
+    const socket = await rawPost(server, '/v1/completions', { prompt: 'Hello', stream: true });
+    await once(socket, 'data');
+    let rest = '';
+    socket.on('data', (chunk) => {
+      rest += chunk;
+    });
+    socket.write('nonsense\r\n\r\n');
+    await once(socket, 'close');
+    expect(rest).not.toContain('HTTP/1.1');
+    release();
+    await until(() => server.engine.running === 0, 'the generation is over');
   });
 });
 
@@ -424,7 +487,6 @@ describe('shutdown', () => {
 
   it('names a port that is taken', async () => {
     const server = await start({});
-    const { startServer } = await import('../../src/server/listen.js');
     let made = false;
     const second = startServer(
       () => {
