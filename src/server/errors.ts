@@ -98,7 +98,10 @@ export function clip(text: string, length = 100): string {
 /** Anything thrown while serving a request, as the caller sees it. Unknown errors keep their message to the log. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof EngineError) return fromEngine(error.code, error.message, error);
+  if (error instanceof EngineError) {
+    const { status, ...options } = engineFaults[error.code];
+    return new ApiError(status, error.message, { ...options, cause: error });
+  }
   if (error instanceof ChatTemplateError) return new ApiError(400, error.message, { param: 'messages', cause: error });
   return new ApiError(500, 'The server failed on this request. Its log says more.', {
     code: 'internal_error',
@@ -106,17 +109,17 @@ export function toApiError(error: unknown): ApiError {
   });
 }
 
-function fromEngine(code: EngineFaultCode, message: string, cause: unknown): ApiError {
-  switch (code) {
-    case 'too_long':
-      return new ApiError(400, message, { code: 'context_length_exceeded', cause });
-    case 'queue_full':
-      return new ApiError(429, message, { code: 'queue_full', retryAfter: 1, cause });
-    case 'timeout':
-      return new ApiError(503, message, { code: 'timeout', retryAfter: 1, cause });
-    case 'closed':
-      return new ApiError(503, message, { code: 'engine_closed', retryAfter: 5, cause });
-    case 'step_failed':
-      return new ApiError(500, message, { code: 'step_failed', cause });
-  }
+interface FaultAnswer {
+  readonly status: ErrorStatus;
+  readonly code: string;
+  /** Seconds for Retry-After. */
+  readonly retryAfter?: number;
 }
+
+const engineFaults: Readonly<Record<EngineFaultCode, FaultAnswer>> = {
+  too_long: { status: 400, code: 'context_length_exceeded' },
+  queue_full: { status: 429, code: 'queue_full', retryAfter: 1 },
+  timeout: { status: 503, code: 'timeout', retryAfter: 1 },
+  step_failed: { status: 500, code: 'step_failed' },
+  closed: { status: 503, code: 'engine_closed', retryAfter: 5 },
+};
