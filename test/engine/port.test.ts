@@ -49,6 +49,17 @@ test('waits until something is there, and not at all when it is there already', 
   expect(receiveAll()).toEqual([1]);
 });
 
+test('waits no longer than it is told to, and is woken before by what arrives', async () => {
+  const { port, post, receiveAll } = connect();
+  const start = performance.now();
+  await port.wait(0.03);
+  expect(performance.now() - start).toBeGreaterThan(25);
+  const waiting = port.wait(60);
+  post(1);
+  await waiting;
+  expect(receiveAll()).toEqual([1]);
+});
+
 test('looks for a shutdown without losing what came with it', async () => {
   const { channel, port, post, receiveAll } = connect();
   post(1);

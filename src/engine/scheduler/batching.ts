@@ -8,19 +8,12 @@ import type { Sequence } from '../sequence.js';
 /** What waits while nothing runs. */
 export interface Waiting {
   readonly count: number;
-  /** For how long the one that came first has waited. */
-  readonly longest: Seconds;
-}
-
-export interface BatchLimits {
-  /** Sequences of a batch, at most. */
-  readonly maxNumSeqs: number;
-  /** How long a batch that is not full waits for more. */
-  readonly window: Seconds;
+  /** Whether the one that came first has waited as long as a batch may wait for more. */
+  readonly overdue: boolean;
 }
 
 /** How many of those that wait form the next batch, now that nothing runs; 0 waits for more. */
-export type BatchPolicy = (waiting: Waiting, limits: BatchLimits) => number;
+export type BatchPolicy = (waiting: Waiting, maxNumSeqs: number) => number;
 
 export const batchPolicies: Readonly<Record<Batching, BatchPolicy>> = {
   continuous: () => Number.POSITIVE_INFINITY,
@@ -37,21 +30,23 @@ export const batchWindows: Readonly<Record<Batching, Seconds>> = {
   none: 0,
 };
 
-function fullOrOverdue({ count, longest }: Waiting, { maxNumSeqs, window }: BatchLimits): number {
-  return count >= maxNumSeqs || longest >= window ? Math.min(count, maxNumSeqs) : 0;
+function fullOrOverdue({ count, overdue }: Waiting, maxNumSeqs: number): number {
+  return count >= maxNumSeqs || overdue ? Math.min(count, maxNumSeqs) : 0;
 }
 
 /** Applies a policy: counts a batch in, and opens for the next once it has run to its end. */
 export class BatchGate {
   readonly #batching: Batching;
-  readonly #limits: BatchLimits;
+  readonly #maxNumSeqs: number;
+  readonly #window: Seconds;
   #quota = 0;
   #opensAt: Seconds | undefined;
 
   /** @param window of dynamic and static batches; undefined takes that of `batchWindows` */
   constructor(batching: Batching, maxNumSeqs: number, window: Seconds | undefined) {
     this.#batching = batching;
-    this.#limits = { maxNumSeqs, window: window ?? batchWindows[batching] };
+    this.#maxNumSeqs = maxNumSeqs;
+    this.#window = window ?? batchWindows[batching];
   }
 
   /** When a batch that waits for more is taken as it is, after `update` has let it wait. */
@@ -76,10 +71,9 @@ export class BatchGate {
     }
     this.#quota = Math.min(this.#quota, waiting.size);
     if (running > 0 || this.#quota > 0 || waiting.size === 0) return;
-    const first = waiting.size < this.#limits.maxNumSeqs ? firstArrival(waiting) : now;
-    const policy = batchPolicies[this.#batching];
-    this.#quota = policy({ count: waiting.size, longest: now - first }, this.#limits);
-    if (this.#quota === 0) this.#opensAt = first + this.#limits.window;
+    const due = waiting.size < this.#maxNumSeqs ? firstArrival(waiting) + this.#window : now;
+    this.#quota = batchPolicies[this.#batching]({ count: waiting.size, overdue: now >= due }, this.#maxNumSeqs);
+    if (this.#quota === 0) this.#opensAt = due;
   }
 
   /** Whether a sequence may start now. One that ran before belongs to the batch already. */

@@ -3,48 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { PagedCache } from '../../../src/engine/kv/paged-cache.js';
 import type { Plan } from '../../../src/engine/scheduler/plan.js';
 import { refusal } from '../../../src/engine/scheduler/refusal.js';
-import { NO_TOKEN, Scheduler } from '../../../src/engine/scheduler/scheduler.js';
 import { chunkLength } from '../../../src/engine/scheduler/token-budget.js';
-import { Sequence } from '../../../src/engine/sequence.js';
+import type { Sequence } from '../../../src/engine/sequence.js';
 import { requestOf } from '../../support/engine.js';
-
-interface Setup {
-  readonly numBlocks?: number;
-  readonly blockSize?: number;
-  readonly maxNumSeqs?: number;
-  readonly maxNumBatchedTokens?: number;
-  readonly maxScoredTokens?: number;
-}
-
-/** A scheduler and a way to add sequences of given lengths and to run steps that always sample token 1. */
-function setUp(setup: Setup = {}) {
-  const cache = new PagedCache(setup.numBlocks ?? 64, setup.blockSize ?? 4);
-  const scheduler = new Scheduler(cache, {
-    maxNumSeqs: setup.maxNumSeqs ?? 8,
-    maxNumBatchedTokens: setup.maxNumBatchedTokens ?? 32,
-    maxScoredTokens: setup.maxScoredTokens ?? 1000,
-  });
-  let order = 0;
-  const add = (promptLength: number, maxTokens: number, rest: Parameters<typeof requestOf>[0] = {}) => {
-    const prompt = new Array<number>(promptLength).fill(2);
-    const sequence = new Sequence(requestOf({ prompt, maxTokens, arrival: order, ...rest }), 0, order++, 1000);
-    scheduler.add(sequence);
-    return sequence;
-  };
-  /** What each sequence got, in the plan's order. */
-  const step = () => {
-    const plan = scheduler.schedule(order);
-    const chunks = plan.chunks.map(({ sequence, start, count, samples }) => ({ sequence, start, count, samples }));
-    scheduler.commit(plan, tokensFor(plan));
-    scheduler.check();
-    return chunks;
-  };
-  return { cache, scheduler, add, step };
-}
-
-function tokensFor(plan: Plan): number[] {
-  return plan.chunks.map(({ samples }) => (samples ? 1 : NO_TOKEN));
-}
+import { setUpScheduling as setUp, tokensFor } from '../../support/scheduling.js';
 
 describe('a step', () => {
   test('mixes decodes and prefills, decodes first, within the budget', () => {
