@@ -5,6 +5,7 @@ import { UserError } from '../errors.js';
 import { defaultServerConfig } from '../server/config.js';
 import { stepOverdue } from '../server/health.js';
 import { type RunningServer, startServer } from '../server/listen.js';
+import { watchProgress } from '../server/watchdog.js';
 import type { LogLevel } from '../telemetry/levels.js';
 import { createLogger, type Logger, logRequest } from '../telemetry/logs.js';
 import { ServerMetrics } from '../telemetry/metrics.js';
@@ -71,6 +72,10 @@ export async function serve(options: ServeOptions): Promise<number> {
     { host: options.host, port: options.port, maxConnections: options.maxConnections },
   );
 
+  watchProgress({ engine }, options.progressTimeout, {
+    onStalled: (overdue) => logger.error(`The engine has owed a step for ${Math.round(overdue)} s: stalled.`),
+    onRecovered: () => logger.warn('The engine makes progress again.'),
+  });
   const stopped = stopOnSignals(server, options.shutdownTimeout, logger);
   const started = engine.ready().then(
     (info) => {

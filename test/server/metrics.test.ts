@@ -167,6 +167,20 @@ describe('/metrics', () => {
     expect(now.series()).toEqual(expect.arrayContaining(before.series()));
   });
 
+  it('counts what was cancelled by id as aborted, with the tokens it had', async () => {
+    const forever = new Promise<void>(() => {});
+    const { completion, post, scraped } = measuredApp({
+      reply: () => answer,
+      beforeStep: (step) => (step === 2 ? forever : undefined),
+    });
+    const response = await completion({ stream: true, request_id: 'mine' });
+    expect((await post('/v1/requests/mine/cancel', {})).status).toBe(200);
+    await response.text();
+    const now = await scraped();
+    expect(ended(now)).toEqual([0, 0, 1, 0]);
+    expect(now.value('vllm:generation_tokens_total')).toBe(2);
+  });
+
   it('has no label that a request brought (case 78, headroom#2463)', async () => {
     const { app, completion, scraped } = measuredApp({ reply: () => answer });
     const get = (path: string, method = 'GET') => app.fetch(new Request(`http://test${path}`, { method }));
