@@ -3,6 +3,7 @@
  * `node bench/run.mjs webgpu-step [--model PATH] [--precision P] [--steps N]`. Needs a Vulkan driver, see docs/webgpu.md.
  */
 import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { EngineLoop } from '../src/engine/loop.js';
@@ -27,12 +28,14 @@ const { values: options } = parseArgs({
     model: { type: 'string', default: 'models/SmolLM2-135M-Instruct.Q4_1.gguf' },
     precision: { type: 'string', default: 'int8' },
     steps: { type: 'string', default: '20' },
+    /** Tokens before each decode. */
+    context: { type: 'string', default: '128' },
     /** In a child process: runs one step of these sizes with every launch in the log. */
     launches: { type: 'string' },
   },
 });
 const BLOCK_SIZE = 32;
-const CONTEXT = 128;
+const CONTEXT = Number(options.context);
 const ENTRY_RULES = { maxRows: Number.POSITIVE_INFINITY, endAtLogits: false };
 
 interface Prepared {
@@ -83,7 +86,7 @@ function batchOf(sequences: number, rows: number): StepBatch {
 
 /** Launches of one step, read from the provider's log in a process of its own. */
 function countLaunches(sequences: number, rows: number): Map<string, number> {
-  const args = [...process.argv.slice(1), '--launches', `${sequences},${rows}`];
+  const args = [fileURLToPath(import.meta.url), ...process.argv.slice(2), '--launches', `${sequences},${rows}`];
   const { stderr, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 1 << 30 });
   const step = `${stdout}${stderr}`.split('the step begins')[1] ?? '';
   const counts = new Map<string, number>();
@@ -105,8 +108,8 @@ async function logLaunches([sequences, rows]: number[]): Promise<void> {
   process.exit(0);
 }
 
-/** Milliseconds to bring `rows` rows of logits from the device. */
-async function downloadTime(rows: number, vocabSize: number, steps: number): Promise<number> {
+/** Milliseconds to bring f32 [rows, width] from the device. */
+async function downloadTime(rows: number, width: number, steps: number): Promise<number> {
   const make = new GraphBuilder('make');
   make.nodes('Expand', [make.constant('float32', [1], Float32Array.of(1)), make.input('shape', 'int64', [2])], ['x']);
   make.output('x', 'float32', ['rows', 'width']);
@@ -115,7 +118,7 @@ async function downloadTime(rows: number, vocabSize: number, steps: number): Pro
     preferredOutputLocation: 'gpu-buffer',
   });
   const { x } = await source.run({
-    shape: new Tensor('int64', BigInt64Array.of(BigInt(rows), BigInt(vocabSize)), [2]),
+    shape: new Tensor('int64', BigInt64Array.of(BigInt(rows), BigInt(width)), [2]),
   });
   const fetch = new GraphBuilder('fetch');
   fetch.nodes('Neg', [fetch.input('x', 'float32', ['rows', 'width'])], ['y']);
@@ -160,13 +163,19 @@ class BenchPort implements EnginePort {
   }
 }
 
-function requestOf(id: number, promptLength: number, maxTokens: number, vocabSize: number): GenerationRequest {
+function requestOf(
+  id: number,
+  promptLength: number,
+  maxTokens: number,
+  temperature: number,
+  vocabSize: number,
+): GenerationRequest {
   return {
     id,
     prompt: Int32Array.from({ length: promptLength }, (_, i) => 3 + ((i * 7919 + id * 104729) % (vocabSize - 3))),
     choices: 1,
     sampling: {
-      temperature: 0,
+      temperature,
       topK: 0,
       topP: 1,
       minP: 0,
@@ -199,20 +208,25 @@ interface Kind {
   readonly sequences: number;
   /** Rows of a step. */
   readonly rows: number;
+  /** 0 is greedy: then the likeliest tokens leave the device, else whole rows of logits. */
+  readonly temperature: number;
 }
 const KINDS: readonly Kind[] = [
-  { label: `1 decode after ${CONTEXT} tokens`, sequences: 1, rows: 1 },
-  { label: `8 decodes after ${CONTEXT} tokens`, sequences: 8, rows: 8 },
-  { label: '1 prefill of 64 tokens', sequences: 1, rows: 64 },
+  { label: `1 decode after ${CONTEXT} tokens, greedy`, sequences: 1, rows: 1, temperature: 0 },
+  { label: '8 decodes, greedy', sequences: 8, rows: 8, temperature: 0 },
+  { label: '8 decodes, sampled', sequences: 8, rows: 8, temperature: 0.8 },
+  { label: '1 prefill of 64 tokens, greedy', sequences: 1, rows: 64, temperature: 0 },
 ];
 
 async function measure(kind: Kind, prepared: Prepared, runner: WebGpuRunner, steps: number): Promise<string> {
   const { architecture, windows } = prepared;
-  const { sequences, rows } = kind;
+  const { sequences, rows, temperature } = kind;
   const decode = rows === sequences;
   const requests = decode
-    ? Array.from({ length: sequences }, (_, id) => requestOf(id, CONTEXT, steps + 4, architecture.vocabSize))
-    : Array.from({ length: steps + 4 }, (_, id) => requestOf(id, rows, 1, architecture.vocabSize));
+    ? Array.from({ length: sequences }, (_, id) =>
+        requestOf(id, CONTEXT, steps + 4, temperature, architecture.vocabSize),
+      )
+    : Array.from({ length: steps + 4 }, (_, id) => requestOf(id, rows, 1, temperature, architecture.vocabSize));
   const port = new BenchPort(requests);
   await new EngineLoop(runner, port, {
     maxNumSeqs: decode ? sequences : 1,
@@ -234,7 +248,7 @@ async function measure(kind: Kind, prepared: Prepared, runner: WebGpuRunner, ste
     building.push(performance.now() - start);
   }
   const upload = median(building);
-  const download = await downloadTime(sequences, architecture.vocabSize, 20);
+  const download = await downloadTime(sequences, temperature === 0 ? 3 : architecture.vocabSize, 20);
   const launches = [...countLaunches(sequences, rows).values()].reduce((sum, count) => sum + count, 0);
   const run = part((s) => s.modelTime) - upload - download;
   const cells = [part((s) => s.scheduleTime), upload, run, download, part((s) => s.sampleTime)];

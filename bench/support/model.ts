@@ -15,8 +15,13 @@ const defaults: EngineConfig = {
   blockSize: 32,
 };
 
+/** The bundled model on the CPU, with what is given changed. */
+export function benchConfig(changes: Partial<EngineConfig> = {}): EngineConfig {
+  return { ...defaults, ...changes };
+}
+
 export function loadForBench(changes: Partial<EngineConfig> = {}): Promise<LoadedModel> {
-  return loadModel({ ...defaults, ...changes }, () => {});
+  return loadModel(benchConfig(changes), () => {});
 }
 
 /** Names of precisions, as in int8,fp32. */
