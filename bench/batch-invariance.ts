@@ -51,6 +51,9 @@ await Promise.all(
 );
 await engine.close();
 
-const different = alone.filter((text, i) => text !== together[i]).length;
-console.log(`${count} requests in ${options.precision}: ${different} differ alone and among ${options.concurrency}`);
-process.exitCode = different > 0 ? 1 : 0;
+const different = alone.flatMap((text, i) => (text === together[i] ? [] : [prompt(i).length]));
+console.log(
+  `${count} requests in ${options.precision}: ${different.length} differ alone and among ${options.concurrency}`,
+);
+if (different.length > 0) console.log(`lengths of their prompts: ${different.join(', ')}`);
+process.exitCode = different.length > 0 ? 1 : 0;

@@ -10,6 +10,7 @@ export class BatchBuilder {
   readonly #pastLengths = new Scratch();
   readonly #blockTables = new Scratch();
   readonly #logitRows = new Scratch();
+  #generated = new Uint8Array(64);
   #greedyRows = new Uint8Array(64);
   #temperatures = new Float32Array(64);
 
@@ -42,6 +43,9 @@ export class BatchBuilder {
     const greedyRows = this.#greedyRows.subarray(0, wanted).fill(0);
     const temperatures = this.#temperatures.subarray(0, wanted).fill(1);
 
+    if (this.#generated.length < sequences) this.#generated = new Uint8Array(sequences * 2);
+    const generated = this.#generated.subarray(0, sequences);
+
     let b = 0;
     let row = 0;
     let logits = 0;
@@ -51,6 +55,7 @@ export class BatchBuilder {
       sequence.copyTokens(start, start + count, tokens, row);
       sequence.blocks.copyTo(blockTables, b * maxBlocks);
       pastLengths[b] = start;
+      generated[b] = start >= sequence.promptLength ? 1 : 0;
       for (let i = 0; i < scoreCount; i++) logitRows[logits++] = row + scoreStart - start + i;
       row += count;
       cumulativeLengths[++b] = row;
@@ -59,7 +64,17 @@ export class BatchBuilder {
       if (!isGreedy(sequence.request.sampling)) temperatures[logits] = sequence.request.sampling.temperature;
       logitRows[logits++] = row - 1;
     }
-    return { tokens, cumulativeLengths, pastLengths, blockTables, maxBlocks, logitRows, greedyRows, temperatures };
+    return {
+      tokens,
+      cumulativeLengths,
+      pastLengths,
+      blockTables,
+      maxBlocks,
+      generated,
+      logitRows,
+      greedyRows,
+      temperatures,
+    };
   }
 }
 

@@ -23,6 +23,12 @@ export interface StepBatch {
    */
   readonly blockTables: Int32Array;
   readonly maxBlocks: number;
+  /**
+   * u8 [B]: 1 where the rows are tokens that were generated, 0 where they are of a prompt. A backend with different
+   * arithmetic for decodes and prefills tells them apart by it, so that the last token of a prompt is computed the same
+   * way however the prompt was cut into chunks. Absent: sequences with one new token are decodes.
+   */
+  readonly generated?: Uint8Array;
   /** i32 [S] rows (0..T-1, ascending) whose logits are wanted. S may be 0. */
   readonly logitRows: Int32Array;
   /** u8 [S]: 1 where the likeliest token of the row is all that is needed. Absent: every row is wanted whole. */

@@ -5,7 +5,6 @@ import type { Architecture } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
-import { dataTypeCode } from '../../graph/data-type.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { prepareModel } from '../../prepare.js';
@@ -94,12 +93,7 @@ async function buildCpuGraph(
   );
   const logits = buildDecoder(g, architecture, lowering);
   reduceLogits(g, logits, architecture.vocabSize);
-  if (cacheType === 'float32') {
-    g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
-  } else {
-    const rows = g.node('Concat', present, { axis: 0, name: 'present_rows_f32' });
-    g.nodes('Cast', [rows], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'present_rows' });
-  }
+  g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
   g.output(OUTPUTS.present, cacheType, [
     architecture.layers.length,
     'T',

@@ -1,6 +1,7 @@
 /** Inputs and outputs of the CPU graph and the parts around its linear layers and attention. Rows are [1, T, width]. */
 import type { Architecture } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
+import { dataTypeCode } from '../../graph/data-type.js';
 import { type CacheType, pagedAttention } from './attention.js';
 
 export const ROW_INPUTS = {
@@ -78,7 +79,15 @@ export function attentionBlock(
     rotary_embedding_dim: dimensions === headSize ? 0 : dimensions,
   });
   const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
-  const output = pagedAttention(g, architecture, layer, { q, k, v }, cacheType);
   const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
-  return { output, present };
+  if (cacheType === 'float32') {
+    return { output: pagedAttention(g, architecture, layer, { q, k, v }, cacheType), present };
+  }
+  // Attention sees the step's own rows as it will see them in the pool: then a result does not depend on how a prompt was
+  // cut into chunks, nor on what of it was cached.
+  const stored = g.node('Cast', [present], { to: dataTypeCode(cacheType), name: `${prefix}.stored` });
+  const seen = g.node('Cast', [stored], { to: dataTypeCode('float32'), name: `${prefix}.seen` });
+  const [storedK, storedV] = split(seen, 'split_k_v', [kvWidth, kvWidth]) as [Value, Value];
+  const output = pagedAttention(g, architecture, layer, { q, k: storedK, v: storedV }, cacheType);
+  return { output, present: stored };
 }

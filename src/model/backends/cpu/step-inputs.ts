@@ -1,5 +1,5 @@
 /**
- * From a step's ragged batch to the index arrays that steer the CPU graph. Rows are reordered: sequences with one new
+ * From a step's ragged batch to the index arrays that steer the CPU graph. Rows are reordered: sequences with one generated
  * token first (decodes), then the chunks of prefills.
  */
 import { Tensor } from 'onnxruntime-node';
@@ -31,6 +31,7 @@ interface SequenceRows {
   readonly begin: number;
   readonly count: number;
   readonly past: number;
+  readonly decodes: boolean;
 }
 
 export class StepInputBuilder {
@@ -45,8 +46,8 @@ export class StepInputBuilder {
 
   build(batch: StepBatch): StepInputs {
     const sequences = describe(batch);
-    const decodes = sequences.filter((s) => s.count === 1);
-    const prefills = sequences.filter((s) => s.count !== 1);
+    const decodes = sequences.filter((s) => s.decodes);
+    const prefills = sequences.filter((s) => !s.decodes);
     const rows = batch.tokens.length;
 
     const tokens = new BigInt64Array(rows);
@@ -221,7 +222,8 @@ export class StepInputBuilder {
 function describe(batch: StepBatch): SequenceRows[] {
   return Array.from(batch.pastLengths, (past, sequence) => {
     const begin = batch.cumulativeLengths[sequence] as number;
-    return { sequence, begin, count: (batch.cumulativeLengths[sequence + 1] as number) - begin, past };
+    const count = (batch.cumulativeLengths[sequence + 1] as number) - begin;
+    return { sequence, begin, count, past, decodes: count === 1 && batch.generated?.[sequence] !== 0 };
   });
 }
 
