@@ -6,6 +6,7 @@ import { benchCommand } from './bench.js';
 import type { GenerateOptions } from './generate.js';
 import { addHttpOptions } from './http-options.js';
 import { addModelOptions, option } from './model-options.js';
+import { addSchedulingOptions } from './scheduling-options.js';
 import type { ServeOptions } from './serve.js';
 import { decimal, integer, parseSeconds } from './values.js';
 
@@ -46,7 +47,7 @@ function serveCommand(finish: (code: number) => void): Command {
     .addOption(option('--log-level <level>', 'least level to log').choices(logLevels).default('info'))
     .addOption(option('--log-content', 'log prompts and answers, too; they are never logged otherwise').default(false))
     .addOption(option('--no-metrics', 'measure nothing; there is no /metrics then'));
-  return addModelOptions(addHttpOptions(command)).action(async (options: ServeOptions) => {
+  return addSchedulingOptions(addModelOptions(addHttpOptions(command))).action(async (options: ServeOptions) => {
     const { serve } = await import('./serve.js');
     finish(await serve(options));
   });

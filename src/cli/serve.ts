@@ -14,9 +14,10 @@ import { type HttpOptions, httpConfig, keyRing } from './http-options.js';
 import { openModel } from './load.js';
 import { engineConfig, type ModelOptions, modelName } from './model-options.js';
 import { loadingProgress } from './progress.js';
+import { type SchedulingOptions, schedulingConfig } from './scheduling-options.js';
 import { formatSize } from './values.js';
 
-export interface ServeOptions extends ModelOptions, HttpOptions {
+export interface ServeOptions extends ModelOptions, HttpOptions, SchedulingOptions {
   readonly servedModelName?: string;
   readonly host: string;
   readonly port: number;
@@ -29,7 +30,7 @@ export interface ServeOptions extends ModelOptions, HttpOptions {
 
 /** Resolves with the exit code once the server has ended. */
 export async function serve(options: ServeOptions): Promise<number> {
-  const config = engineConfig(options);
+  const config = { ...engineConfig(options), ...schedulingConfig(options) };
   const keys = keyRing(options);
   const { text, model } = await openModel(config, options.servedModelName ?? modelName(options.model));
   const logger = createLogger({

@@ -38,6 +38,8 @@ export interface EngineClient {
    * its sequences end within the current step, and the iteration ends without a further output.
    */
   generate(request: NewRequest, signal?: AbortSignal): AsyncIterable<readonly ChoiceOutput[]>;
+  /** Forgets the prefixes of earlier prompts, for all requests made after it; what runs goes on. */
+  resetPrefixCache(): void;
   /** Aborts what runs, releases the model and ends the worker. Safe to call twice. */
   close(): Promise<void>;
 }

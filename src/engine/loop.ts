@@ -171,6 +171,9 @@ export class EngineLoop {
       case 'abort':
         this.#requests.abort(command.request);
         break;
+      case 'reset_prefix_cache':
+        this.cache.resetPrefixes();
+        break;
       case 'shutdown':
         this.#stopping = true;
     }

@@ -157,6 +157,8 @@ export type Command =
   | { readonly kind: 'generate'; readonly request: GenerationRequest }
   /** Ends all choices of a request; they finish with `abort` in the same step. Unknown or ended requests are ignored. */
   | { readonly kind: 'abort'; readonly request: RequestId }
+  /** Forgets the prefixes of earlier prompts; later commands find nothing of them. What runs goes on. */
+  | { readonly kind: 'reset_prefix_cache' }
   /** Finish nothing more: abort all, release the model, close the port. */
   | { readonly kind: 'shutdown' };
 

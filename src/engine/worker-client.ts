@@ -127,6 +127,10 @@ export class WorkerEngineClient implements EngineClient {
     return stream;
   }
 
+  resetPrefixCache(): void {
+    this.#command({ kind: 'reset_prefix_cache' });
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

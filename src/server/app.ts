@@ -10,6 +10,7 @@ import { authenticate, countAgainstKey } from './keys/authenticate.js';
 import { LiveRequests } from './live-requests.js';
 import { isRequestId, newRequestId, setRequestId } from './request-id.js';
 import { ResumableStreams, resumption } from './resume.js';
+import { cacheRoutes } from './routes/cache.js';
 import { chatRoutes } from './routes/chat.js';
 import { completionRoutes } from './routes/completions.js';
 import { infoRoutes } from './routes/info.js';
@@ -63,6 +64,7 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
     chatRoutes(parts),
     responsesRoutes(parts),
     requestRoutes(parts),
+    cacheRoutes(parts),
     tokenRoutes(parts),
   ];
   for (const route of routes) app.route('/', route);

@@ -100,7 +100,8 @@ export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof EngineError) {
     const { status, ...options } = engineFaults[error.code];
-    return new ApiError(status, error.message, { ...options, cause: error });
+    const measured = error.retryAfter === undefined ? {} : { retryAfter: Math.max(1, Math.ceil(error.retryAfter)) };
+    return new ApiError(status, error.message, { ...options, ...measured, cause: error });
   }
   if (error instanceof ChatTemplateError) return new ApiError(400, error.message, { param: 'messages', cause: error });
   return new ApiError(500, 'The server failed on this request. Its log says more.', {

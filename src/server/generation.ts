@@ -4,7 +4,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { type EngineClient, EngineError, type NewRequest } from '../engine/client.js';
-import type { ChoiceOutput, TokenLogprobs } from '../engine/protocol.js';
+import type { ChoiceOutput, EngineFault, TokenLogprobs } from '../engine/protocol.js';
 import type { RequestMeter } from '../telemetry/request-metrics.js';
 import type { TextModel } from '../text/text-model.js';
 import { Choice, type ChoiceDelta, type ChoiceOptions } from './choice.js';
@@ -142,8 +142,11 @@ export class Generation {
     const choice = this.choices[index]!;
     if (choice.finish !== undefined || signal.aborted) return undefined;
     if (output.finish === 'error' || output.finish === 'abort') {
-      const { code, message } = output.error ?? { code: 'closed', message: 'The server aborted the request.' };
-      throw new EngineError(code, message);
+      const { code, message, retryAfter }: EngineFault = output.error ?? {
+        code: 'closed',
+        message: 'The server aborted the request.',
+      };
+      throw new EngineError(code, message, retryAfter);
     }
     if (output.choice === 0) this.cachedTokens += output.cachedTokens ?? 0;
     if (output.tokens.length === 0 && output.finish === undefined) return undefined;

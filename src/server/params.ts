@@ -36,6 +36,7 @@ export async function requestTemplate(body: SharedBody, context: ParamContext): 
     priority: body.priority ?? 0,
     user: context.account ?? body.user ?? '',
     cacheSalt: body.cache_salt ?? '',
+    ...(typeof body.timeout === 'number' && { queueTimeout: body.timeout }),
   };
 }
 

@@ -17,7 +17,12 @@ export interface FakeEngineOptions {
   /** Awaited before every step. */
   readonly beforeStep?: (step: number, request: NewRequest) => Promise<void> | void;
   /** Fails every request at this step. */
-  readonly failAt?: { readonly step: number; readonly code: EngineFaultCode; readonly asOutput?: boolean };
+  readonly failAt?: {
+    readonly step: number;
+    readonly code: EngineFaultCode;
+    readonly asOutput?: boolean;
+    readonly retryAfter?: number;
+  };
   readonly cachedTokens?: number;
   readonly maxModelLen?: number;
 }
@@ -51,6 +56,8 @@ export class FakeEngine implements EngineClient {
   aborted = 0;
   steps = 0;
   closed = 0;
+  /** Times that cached prefixes were to be forgotten. */
+  resets = 0;
   private readonly closing = new AbortController();
 
   constructor(private readonly options: FakeEngineOptions = {}) {
@@ -85,8 +92,9 @@ export class FakeEngine implements EngineClient {
         this.steps++;
         const { failAt } = this.options;
         if (failAt?.step === step) {
-          const error = { code: failAt.code, message: `failed with ${failAt.code}` };
-          if (!failAt.asOutput) throw new EngineError(error.code, error.message);
+          const { code, retryAfter } = failAt;
+          const error = { code, message: `failed with ${code}`, ...(retryAfter !== undefined && { retryAfter }) };
+          if (!failAt.asOutput) throw new EngineError(error.code, error.message, retryAfter);
           yield [{ request: 0, choice: 0, tokens: [], finish: 'error', error }];
           return;
         }
@@ -98,6 +106,10 @@ export class FakeEngine implements EngineClient {
       this.running--;
       if (!done) this.aborted++;
     }
+  }
+
+  resetPrefixCache(): void {
+    this.resets++;
   }
 
   close(): Promise<void> {

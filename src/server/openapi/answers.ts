@@ -164,6 +164,8 @@ export const cancelAnswer = z.object({
   cancelled: z.int().min(1),
 });
 
+export const cacheResetAnswer = z.object({ object: z.literal('cache.reset') });
+
 export const versionAnswer = z.object({ version: z.string() });
 
 /** /health and /ready: numbers for people beside the status. */

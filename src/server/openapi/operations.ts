@@ -113,6 +113,14 @@ export const operations: readonly Operation[] = [
     refusals: [404, ...always],
   },
   {
+    method: 'post',
+    path: '/v1/cache/reset',
+    id: 'resetCache',
+    summary: 'Forget the prefixes of earlier prompts. What runs goes on.',
+    answer: answers.cacheResetAnswer,
+    refusals: model,
+  },
+  {
     method: 'get',
     path: '/v1/models',
     id: 'listModels',

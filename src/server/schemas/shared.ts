@@ -75,6 +75,7 @@ export const sharedFields = {
   request_id: z.string().min(1).max(128).nullish(),
   cache_salt: z.string().max(1024).nullish(),
   user: z.string().max(1024).nullish(),
+  timeout: z.number().gt(0).max(86_400).nullish(),
 } as const;
 
 const shared = z.object(sharedFields);
