@@ -51,7 +51,11 @@ function addLoadOptions(command: Command): void {
 function addRequestOptions(command: Command): void {
   command
     .optionsGroup('Requests:')
-    .option('--prompt-tokens <lengths>', '128, 64-512 (uniform) or normal:256,64 (mean, deviation)', '128')
+    .option(
+      '--prompt-tokens <lengths>',
+      '128, 64-512 (uniform), normal:256,64 (mean, deviation) or lognormal:200,0.8 (median, sigma)',
+      '128',
+    )
     .option('--output-tokens <lengths>', 'max_tokens, in the same forms', '128')
     .option('--shared-prefix-tokens <n>', 'tokens before each prompt that are the same for all', integer(0), 0)
     .addOption(new Option('--prompt-as <form>', 'how completions get them').choices(['ids', 'words']).default('ids'))

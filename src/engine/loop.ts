@@ -28,6 +28,8 @@ interface StepRecord {
   readonly sequences: number;
   readonly prefillTokens: number;
   readonly decodeTokens: number;
+  readonly decodePairs: number;
+  readonly prefillPairs: number;
   readonly scheduleTime: Seconds;
   readonly modelTime: Seconds;
   readonly sampleTime: Seconds;
@@ -36,6 +38,8 @@ const NO_STEP: StepRecord = {
   sequences: 0,
   prefillTokens: 0,
   decodeTokens: 0,
+  decodePairs: 0,
+  prefillPairs: 0,
   scheduleTime: 0,
   modelTime: 0,
   sampleTime: 0,
@@ -122,6 +126,8 @@ export class EngineLoop {
       sequences: plan.chunks.length,
       prefillTokens: plan.prefillTokens,
       decodeTokens: plan.decodeTokens,
+      decodePairs: plan.decodePairs,
+      prefillPairs: plan.prefillPairs,
       scheduleTime: scheduled - start,
       modelTime: computed - scheduled,
       sampleTime: this.#clock() - computed,

@@ -141,6 +141,9 @@ export interface EngineStats {
   /** Rows of the step: prompt tokens and decode tokens. */
   readonly prefillTokens: number;
   readonly decodeTokens: number;
+  /** Pairs of a row and a token before it, which attention looked at: of sequences with a single row, and with more. */
+  readonly decodePairs: number;
+  readonly prefillPairs: number;
   /** Seconds spent in the parts of the step. */
   readonly scheduleTime: Seconds;
   readonly modelTime: Seconds;

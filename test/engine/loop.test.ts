@@ -29,6 +29,13 @@ describe('a request', () => {
     expect([arrival, preemptions]).toEqual([0, 0]);
     expect(firstScheduled!).toBeLessThan(firstToken!);
     expect(firstToken!).toBeLessThan(finished);
+    expect(stats.map(({ prefillPairs, decodePairs }) => [prefillPairs, decodePairs])).toEqual([
+      [10, 0],
+      [0, 5],
+      [0, 6],
+      [0, 7],
+      [0, 0],
+    ]);
     expect(stats[0]).toMatchObject({ running: 1, prefillTokens: 5, decodeTokens: 0, steps: 1, blocksUsed: 2 });
     expect(stats[3]).toMatchObject({ running: 0, prefillTokens: 0, decodeTokens: 1, steps: 4, blocksUsed: 0 });
     expect(stats.map(({ sequences }) => sequences)).toEqual([1, 1, 1, 1, 0]);

@@ -101,9 +101,13 @@ describe('lengths', () => {
     expect(statistics(normal)!.mean / 200).toBeCloseTo(1, 1);
     expect(variation(normal)).toBeCloseTo(0.2, 1);
     expect(Math.min(...draw('normal:2,30'))).toBe(1);
+    const long = draw('lognormal:200,0.8').sort((a, b) => a - b);
+    expect(Math.abs(long[Math.floor(long.length / 2)]! / 200 - 1)).toBeLessThan(0.15);
+    // A hundredth is beyond exp(2.33 * 0.8) times the median.
+    expect(Math.abs(long[Math.floor(long.length * 0.99)]! / (200 * Math.exp(2.326 * 0.8)) - 1)).toBeLessThan(0.4);
   });
 
-  it.each(['0', '5-3', 'normal:0,1', 'normal:5', 'x', '1.5', ''])('refuses "%s"', (text) => {
+  it.each(['0', '5-3', 'normal:0,1', 'normal:5', 'lognormal:0,1', 'x', '1.5', ''])('refuses "%s"', (text) => {
     expect(() => parseLengths(text)).toThrow(/not a length/);
   });
 });

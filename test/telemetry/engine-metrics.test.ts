@@ -25,6 +25,8 @@ function statsOf(changes: Partial<EngineStats>): EngineStats {
     sequences: 0,
     prefillTokens: 0,
     decodeTokens: 0,
+    decodePairs: 0,
+    prefillPairs: 0,
     scheduleTime: 0,
     modelTime: 0,
     sampleTime: 0,

@@ -32,6 +32,9 @@ export class Plan {
   tokens = 0;
   prefillTokens = 0;
   decodeTokens = 0;
+  /** Pairs of a row and a token before it, which attention looks at: of sequences with a single row, and with more. */
+  decodePairs = 0;
+  prefillPairs = 0;
   /** Sequences that start as copies of others. */
   forks = 0;
 
@@ -42,6 +45,8 @@ export class Plan {
     this.tokens = 0;
     this.prefillTokens = 0;
     this.decodeTokens = 0;
+    this.decodePairs = 0;
+    this.prefillPairs = 0;
     this.forks = 0;
   }
 
@@ -60,6 +65,8 @@ export class Plan {
       chunk.scoreCount = Math.max(0, Math.min(end, sequence.promptLength - 1) - chunk.scoreStart);
     }
     this.tokens += chunk.count;
+    if (chunk.count === 1) this.decodePairs += chunk.start;
+    else this.prefillPairs += chunk.count * (chunk.start + (chunk.count - 1) / 2);
     if (sequence.decoding) this.decodeTokens += chunk.count;
     else this.prefillTokens += chunk.count;
   }
