@@ -6,9 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { agreement, compare, type Engine, warmUp } from './peers/compare.js';
-import { drive } from './peers/drivers/driver.js';
-import { driveLlama } from './peers/drivers/llama.js';
-import { openSluice } from './peers/drivers/sluice.js';
+import { runDriver } from './peers/drivers/main.js';
 import { drawComparison } from './peers/plot.js';
 import { DriverProcess } from './peers/process.js';
 import { DEFAULT_PEERS, defaultThreads, PEERS } from './peers/registry.js';
@@ -115,13 +113,5 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The processes of drivers that run in Node: this bundle, started with `--driver`. */
-async function driver(name: string, options: string): Promise<void> {
-  const parsed = JSON.parse(options);
-  await drive(await (name === 'sluice' ? openSluice(parsed) : driveLlama(parsed)));
-  process.exit(0);
-}
-
-const at = process.argv.indexOf('--driver');
-if (at > 0) await driver(process.argv[at + 1]!, process.argv[at + 2]!);
-else await main();
+await runDriver();
+await main();

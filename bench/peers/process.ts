@@ -53,12 +53,15 @@ export class DriverProcess {
   }
 
   /** Resolves when the model is loaded. Throws with the end of the driver's log when it cannot be. */
-  static async start(name: string, command: DriverCommand): Promise<{ driver: DriverProcess; description: string }> {
+  static async start(
+    name: string,
+    command: DriverCommand,
+  ): Promise<{ driver: DriverProcess; description: string; url?: string }> {
     const driver = new DriverProcess(name, command);
     try {
       const message = await driver.#next();
       if (message.kind !== 'ready') throw new Error(`${name} sent ${message.kind} instead of ready`);
-      return { driver, description: message.description };
+      return { driver, ...message };
     } catch (error) {
       driver.#kill();
       throw error;

@@ -21,6 +21,7 @@ export interface RunResult {
 }
 
 export type DriverMessage =
-  | { readonly kind: 'ready'; readonly description: string }
+  /** `url`: the engine is behind HTTP there, and takes no requests from here. */
+  | { readonly kind: 'ready'; readonly description: string; readonly url?: string }
   | ({ readonly kind: 'result' } & RunResult)
   | { readonly kind: 'error'; readonly message: string };

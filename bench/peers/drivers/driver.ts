@@ -11,7 +11,7 @@ export interface DrivenEngine {
   close(): Promise<void>;
 }
 
-function send(message: DriverMessage): void {
+export function send(message: DriverMessage): void {
   const bytes = Buffer.from(`${JSON.stringify(message)}\n`);
   for (let done = 0; done < bytes.length; ) done += writeSync(3, bytes, done);
 }
@@ -30,4 +30,10 @@ export async function drive(engine: DrivenEngine): Promise<void> {
     }
   }
   await engine.close();
+}
+
+/** Tells where an engine serves HTTP, and resolves when the input ends. */
+export async function announce(description: string, url: string): Promise<void> {
+  send({ kind: 'ready', description, url });
+  for await (const _ of process.stdin);
 }
