@@ -79,6 +79,33 @@ describe.each(readdirSync(MODELS))('%s', (name) => {
     }
   });
 
+  it('sums up the rows that it hands over whole', async () => {
+    const c = cases[0]!;
+    const temperatures = Float32Array.of(1, 0.5, 2);
+    const { values, summaries } = await runner.run({
+      tokens: Int32Array.from(c.ids),
+      cumulativeLengths: Int32Array.of(0, 3),
+      pastLengths: Int32Array.of(0),
+      blockTables: Int32Array.of(3),
+      maxBlocks: 1,
+      logitRows: Int32Array.of(0, 1, 2),
+      temperatures,
+    });
+    const { chunkSize, chunks, maxima, masses } = summaries!;
+    expect(chunkSize * chunks).toBe(runner.vocabSize);
+    temperatures.forEach((temperature, row) => {
+      const logits = values.subarray(row * runner.vocabSize, (row + 1) * runner.vocabSize);
+      const weights = logits.map((x) => Math.exp(x / temperature));
+      const total = weights.reduce((sum, x) => sum + x, 0);
+      for (let chunk = 0; chunk < chunks; chunk++) {
+        const part = (all: Float32Array) => all.subarray(chunk * chunkSize, (chunk + 1) * chunkSize);
+        expect(maxima[row * chunks + chunk]).toBe(Math.max(...part(logits)));
+        const share = part(weights).reduce((sum, x) => sum + x, 0) / total;
+        expect(Math.abs(masses[row * chunks + chunk]! - share)).toBeLessThan(1e-5);
+      }
+    });
+  });
+
   it('goes on from a copy of its blocks', async () => {
     const c = cases[1]!;
     const table = (offset: number) => Int32Array.from({ length: 2 }, (_, i) => offset + i);

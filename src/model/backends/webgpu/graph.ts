@@ -4,9 +4,9 @@ import type { Checkpoint } from '../../formats/checkpoint.js';
 import type { GraphBuilder } from '../../graph/builder.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
-import { addLikeliest } from './likeliest.js';
+import { addAllLogits, addReducedLogits } from './logits.js';
 import { type LoweringOptions, webgpuLowering } from './lowering.js';
-import { cacheNames, INPUTS, OUTPUTS } from './names.js';
+import { cacheNames, INPUTS } from './names.js';
 import { storeWeights } from './weights.js';
 import { declareWindowInputs } from './windows.js';
 
@@ -34,21 +34,13 @@ export async function buildWebGpuGraph(
   architecture.layers.forEach((_, layer) => {
     for (const name of cacheNames(layer).past) g.input(name, 'float16', cacheShape);
   });
-  if (options.logitRows) {
-    g.input(INPUTS.logitRows, 'int32', ['num_logits']);
-    g.input(INPUTS.wholeRows, 'int32', ['num_whole']);
-  }
+  if (options.logitRows) g.input(INPUTS.logitRows, 'int32', ['num_logits']);
   if (options.windows === 'repacked') declareWindowInputs(g, architecture);
 
   const weights = await storeWeights(g, checkpoint, store, options.precision, progress);
   const logits = buildDecoder(g, architecture, webgpuLowering(architecture, weights, options));
-  let whole = logits;
-  if (options.logitRows) {
-    addLikeliest(g, logits, architecture.vocabSize);
-    whole = g.node('Gather', [logits, INPUTS.wholeRows], { axis: 0, name: 'whole_rows_of' });
-  }
-  g.nodes('Cast', [whole], [OUTPUTS.logits], { to: 1, name: 'logits_f32' });
-  g.output(OUTPUTS.logits, 'float32', [options.logitRows ? 'num_whole' : 'num_tokens', architecture.vocabSize]);
+  if (options.logitRows) addReducedLogits(g, logits, architecture.vocabSize);
+  else addAllLogits(g, logits, architecture.vocabSize);
   architecture.layers.forEach((_, layer) => {
     for (const name of cacheNames(layer).present) g.output(name, 'float16', cacheShape);
   });

@@ -17,12 +17,17 @@ export const INPUTS = {
   logitRows: 'logit_rows',
   /** i32 [W] those among the S that are wanted whole; not in exports either. */
   wholeRows: 'whole_rows',
+  /** f32 [W, 1] one over the temperature of each of them; not in exports. */
+  inverseTemperatures: 'inverse_temperatures',
 } as const;
 
 export const OUTPUTS = {
   /** f32 [W, vocabulary]; in exports of all T rows, or of the last row of each sequence. */
   logits: 'logits',
-  /** i64 [S, 1] each, see `likeliest.ts`; not in exports. */
+  /** f32 [W, chunks] each, see `RowSummaries`; not in exports. */
+  chunkMaxima: 'chunk_maxima',
+  chunkMasses: 'chunk_masses',
+  /** i64 [S, 1] each: the chunk of the likeliest token and its place there; not in exports. */
   likeliestChunk: 'likeliest_chunk',
   likeliestPlace: 'likeliest_place',
   /** f32 [S, 1] the likeliest token's logit, NaN where the row has anything that is not finite; not in exports. */

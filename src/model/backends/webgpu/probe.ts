@@ -1,12 +1,12 @@
 /** The child process of `adapter.ts`: finds the adapter, runs a node on it, and writes what it found as a line of JSON. */
 import { InferenceSession, Tensor } from 'onnxruntime-node';
-import { create } from 'webgpu';
 import { toFloat16 } from '../../float16.js';
 import { GraphBuilder } from '../../graph/builder.js';
 import type { Adapter, Probe } from './adapter.js';
 import { webgpuSessionOptions } from './session.js';
 
 async function findAdapter(): Promise<Adapter | undefined> {
+  const { create } = await import('webgpu');
   const adapter = await create([]).requestAdapter({ powerPreference: 'high-performance' });
   if (adapter === null) return undefined;
   const { vendor, architecture, device, description, isFallbackAdapter } = adapter.info;

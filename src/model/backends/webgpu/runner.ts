@@ -1,10 +1,10 @@
 /** Runs the paged graph step by step on the WebGPU provider; its keys and values stay on the device. */
 import { InferenceSession, type OnnxValue, type Tensor } from 'onnxruntime-node';
 import { fromFloat16 } from '../../float16.js';
-import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
+import type { Likeliest, ModelRunner, StepBatch, StepLogits } from '../../runner.js';
 import { type CacheShape, DeviceCache } from './cache.js';
 import { stepError } from './faults.js';
-import { readLikeliest } from './likeliest.js';
+import { readLikeliest, readSummaries } from './logits.js';
 import { INPUTS, OUTPUTS } from './names.js';
 import { webgpuSessionOptions } from './session.js';
 import { buildStepInputs, type EntryRules } from './step-inputs.js';
@@ -28,6 +28,7 @@ export interface WebGpuRunnerOptions {
   readonly prunedLogits?: boolean;
 }
 
+const WHOLE_OUTPUTS = [OUTPUTS.logits, OUTPUTS.chunkMaxima, OUTPUTS.chunkMasses];
 const LIKELIEST_OUTPUTS = [OUTPUTS.likeliestChunk, OUTPUTS.likeliestPlace, OUTPUTS.likeliestLogits];
 
 export class WebGpuRunner implements ModelRunner {
@@ -77,25 +78,28 @@ export class WebGpuRunner implements ModelRunner {
   async run(batch: StepBatch): Promise<StepLogits> {
     const { feeds, entryOfLogits, wholeRows } = buildStepInputs(batch, this.#rules, this.#takesLogitRows);
     if (this.#windows.length > 0) Object.assign(feeds, windowFeeds(batch, this.blockSize, this.#windows));
-    const reduced = this.#takesLogitRows && batch.greedyRows !== undefined;
+    const reduces = this.#takesLogitRows;
     const fetches: Record<string, OnnxValue | null> = { ...this.cache.present };
     // What is not fetched never leaves the device.
-    if (wholeRows > 0 || !reduced) fetches[OUTPUTS.logits] = null;
-    if (reduced) for (const name of LIKELIEST_OUTPUTS) fetches[name] = null;
-    const outputs = await this.#execute({ ...feeds, ...this.cache.past }, fetches);
+    if (!reduces) fetches[OUTPUTS.logits] = null;
+    else if (wholeRows > 0) for (const name of WHOLE_OUTPUTS) fetches[name] = null;
+    if (reduces && batch.greedyRows !== undefined) for (const name of LIKELIEST_OUTPUTS) fetches[name] = null;
+    const outputs = (await this.#execute({ ...feeds, ...this.cache.past }, fetches)) as Record<string, Tensor>;
     // Each run wraps the cache tensors anew; the wrappers would hold on to the device until they are collected.
-    for (const name of this.#presentNames) (outputs[name] as Tensor).dispose();
+    for (const name of this.#presentNames) outputs[name]!.dispose();
 
-    let values: Float32Array = new Float32Array(0);
-    if (wholeRows > 0) {
-      values = float32(outputs[OUTPUTS.logits] as Tensor);
-      if (values.every((x) => x === 0)) throw this.#silentLoss();
-      if (!this.#takesLogitRows) values = this.#pick(values, this.#rules.endAtLogits ? entryOfLogits : batch.logitRows);
+    const { vocabSize } = this;
+    if (batch.logitRows.length === 0) return { vocabSize, values: new Float32Array(0) };
+    if (!reduces) {
+      const rows = this.#rules.endAtLogits ? entryOfLogits : batch.logitRows;
+      return { vocabSize, values: this.#pick(this.#alive(float32(outputs[OUTPUTS.logits]!)), rows) };
     }
-    if (!reduced || batch.logitRows.length === 0) return { vocabSize: this.vocabSize, values };
-    const likeliest = readLikeliest(outputs as Record<string, Tensor>, this.vocabSize);
-    if (likeliest.logits.every((x, row) => x === 0 && likeliest.tokens[row] === 0)) throw this.#silentLoss();
-    return { vocabSize: this.vocabSize, values, likeliest };
+    return {
+      vocabSize,
+      values: wholeRows > 0 ? this.#alive(float32(outputs[OUTPUTS.logits]!)) : new Float32Array(0),
+      ...(wholeRows > 0 && { summaries: readSummaries(outputs, vocabSize) }),
+      ...(batch.greedyRows !== undefined && { likeliest: this.#someAlive(readLikeliest(outputs, vocabSize)) }),
+    };
   }
 
   async #execute(
@@ -121,6 +125,17 @@ export class WebGpuRunner implements ModelRunner {
   /**
    * A device that is lost or out of memory may fail to run the kernels without an error: then what is downloaded is zeros.
    */
+  #alive(logits: Float32Array): Float32Array {
+    if (logits.every((x) => x === 0)) throw this.#silentLoss();
+    return logits;
+  }
+
+  #someAlive(likeliest: Likeliest): Likeliest {
+    const { logits, tokens } = likeliest;
+    if (logits.every((x, row) => x === 0 && tokens[row] === 0)) throw this.#silentLoss();
+    return likeliest;
+  }
+
   #silentLoss(): unknown {
     return stepError(new Error('device lost or out of memory: it returned nothing but zeros'), this.description);
   }

@@ -78,6 +78,8 @@ export function buildStepInputs(batch: StepBatch, rules: EntryRules, takesLogitR
   if (takesLogitRows) {
     feeds[INPUTS.logitRows] = someRows(batch.logitRows);
     feeds[INPUTS.wholeRows] = someRows(whole);
+    const inverse = Float32Array.from(whole.length > 0 ? whole : [0], (i) => 1 / (batch.temperatures?.[i] ?? 1));
+    feeds[INPUTS.inverseTemperatures] = new Tensor('float32', inverse, [inverse.length, 1]);
   }
   return { feeds, entries, entryOfLogits, wholeRows: whole.length };
 }
