@@ -1,9 +1,11 @@
 /**
  * What metrics and the log cost: `node bench/run.mjs overhead` after `npm run build`. Two servers of the same build, one
  * with metrics and a line of log for each request, one without either, get the same short load in turn, in the order
- * A B B A so that a drift of the machine hits both alike. Ends with code 1 when the median loss is 1 % or more, and says
- * how far rounds of one kind differ among themselves: a loss below that is none that could be seen.
+ * A B B A so that a drift of the machine hits both alike. Tells the loss of throughput and the growth of processor time a
+ * token, each as the median of the rounds with its error, and ends with code 1 when a loss of 1 % or more is certain, that
+ * is, beyond twice the error. `--same` gives both servers the same options: what it shows then is the machine's noise.
  */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type OwnServer, startOwnServer } from '../src/cli/own-server.js';
 import { runLoad } from '../src/loadgen/run.js';
@@ -20,6 +22,7 @@ const options = readOptions({
   rounds: { type: 'string', default: '20' },
   streams: { type: 'string', default: '16' },
   'output-tokens': { type: 'string', default: '64' },
+  same: { type: 'boolean', default: false },
   write: { type: 'boolean', default: false },
 });
 const [rounds = 0] = readNumbers(options.rounds);
@@ -28,7 +31,9 @@ const [outputTokens = 0] = readNumbers(options['output-tokens']);
 const limit = 0.01;
 
 class Side {
+  /** Of each round: output tokens a second, and processor seconds a token. */
   readonly throughputs: number[] = [];
+  readonly costs: number[] = [];
   readonly #target: Target;
   readonly #agent: ReturnType<typeof makeAgent>;
 
@@ -37,8 +42,8 @@ class Side {
     this.#agent = makeAgent(this.#target);
   }
 
-  /** Offers the load of a round, the same to both sides; output tokens a second. */
-  async run(round: number): Promise<number> {
+  /** Offers the load of a round, the same to both sides. */
+  async run(round: number): Promise<void> {
     const workload = new Workload({
       model: await discoverModel(this.#target),
       endpoint: 'completions',
@@ -55,10 +60,13 @@ class Side {
     const shared = { target: this.#target, agent: this.#agent, workload, seed: round, timeout: 600_000 };
     const signal = new AbortController().signal;
     const load = { kind: 'closed', concurrency: streams } as const;
+    const before = processorSeconds(this.server.pid);
     const { records, own } = await runLoad(load, { ...shared, signal, limit: { requests: 2 * streams } });
-    const { outputThroughput, failed } = summarize(records, own);
+    const used = processorSeconds(this.server.pid) - before;
+    const { outputThroughput, outputTokens: tokens, failed } = summarize(records, own);
     if (failed > 0) throw new Error(`${failed} requests failed`);
-    return outputThroughput;
+    this.throughputs.push(outputThroughput);
+    this.costs.push(used / tokens);
   }
 
   async stop(): Promise<void> {
@@ -70,32 +78,53 @@ class Side {
 const machine = describeMachine();
 const main = join(root, 'dist/cli/main.js');
 const measured = new Side(await startOwnServer([], main));
-const bare = new Side(await startOwnServer(['--no-metrics', '--log-level', 'silent'], main));
+const bare = new Side(await startOwnServer(options.same ? [] : ['--no-metrics', '--log-level', 'silent'], main));
 try {
-  await measured.run(0);
-  await bare.run(0);
-  const losses: number[] = [];
-  for (let round = 1; round <= rounds; round++) {
-    const order = round % 2 === 0 ? [measured, bare] : [bare, measured];
-    for (const side of order) side.throughputs.push(await side.run(round));
-    losses.push(1 - measured.throughputs.at(-1)! / bare.throughputs.at(-1)!);
-    process.stdout.write(`\r${round} of ${rounds} rounds, median loss ${percent(median(losses))}   `);
+  for (const side of [measured, bare]) {
+    await side.run(0);
+    side.throughputs.pop();
+    side.costs.pop();
   }
-  const loss = median(losses);
-  // Of the median: 1.25 times the standard error of a mean, with a robust estimate of the deviation.
-  const deviation = 1.4826 * median(losses.map((value) => Math.abs(value - loss)));
-  const error = (1.2533 * deviation) / Math.sqrt(losses.length);
+  for (let round = 1; round <= rounds; round++) {
+    for (const side of round % 2 === 0 ? [measured, bare] : [bare, measured]) await side.run(round);
+    process.stdout.write(`\r${round} of ${rounds} rounds`);
+  }
+  const loss = estimate(measured.throughputs.map((value, round) => 1 - value / bare.throughputs[round]!));
+  const growth = estimate(measured.costs.map((value, round) => value / bare.costs[round]! - 1));
   const text =
     `${streams} streams, ${rounds} rounds: ${median(measured.throughputs).toFixed(1)} tokens/s with metrics and log, ` +
-    `${median(bare.throughputs).toFixed(1)} without; the median loss is ${percent(loss)} ± ${percent(error)}.`;
+    `${median(bare.throughputs).toFixed(1)} without, a loss of ${percent(loss)}; ` +
+    `processor time a token grows by ${percent(growth)}.`;
   console.log(`\n${text}\n${machine}`);
   if (options.write) writeBlock('performance.md', 'overhead', `${text} ${machine}.`);
-  if (loss >= limit) process.exitCode = 1;
+  if (loss.value - 2 * loss.error >= limit) process.exitCode = 1;
 } finally {
   await measured.stop();
   await bare.stop();
 }
 
-function percent(share: number): string {
-  return `${(share * 100).toFixed(2)} %`;
+interface Estimate {
+  readonly value: number;
+  readonly error: number;
+}
+
+/** The median, and its standard error: 1.25 times that of a mean, with a robust estimate of the deviation. */
+function estimate(values: readonly number[]): Estimate {
+  const value = median(values);
+  const deviation = 1.4826 * median(values.map((other) => Math.abs(other - value)));
+  return { value, error: (1.2533 * deviation) / Math.sqrt(values.length) };
+}
+
+function percent({ value, error }: Estimate): string {
+  return `${(value * 100).toFixed(2)} ± ${(error * 100).toFixed(2)} %`;
+}
+
+/** Of all threads of a process; proc_pid_stat(5), in clock ticks of 10 ms. */
+function processorSeconds(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const [user, system] = text
+    .slice(text.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return (Number(user) + Number(system)) / 100;
 }
