@@ -50,7 +50,7 @@ export class ApiKey {
   begin(): KeyUse {
     const now = this.clock();
     if (this.running >= this.maxConcurrency) {
-      throw tooMany(`${this.maxConcurrency} requests at once`, 'concurrency_limit_exceeded', 1);
+      throw tooMany(`${this.maxConcurrency} running at once`, 'concurrency_limit_exceeded', 1);
     }
     refuse(this.requests, 1, now, 'requests');
     refuse(this.tokens, Number.EPSILON, now, 'tokens');
