@@ -42,11 +42,12 @@ export async function readBody(c: Context, limit: number): Promise<Uint8Array> {
   }
 }
 
+/**
+ * The connection stays open for now: a client that still sends would else lose the answer to a reset. What it sends is
+ * dropped, by the adapter to Node's server, which closes the connection when that takes long.
+ */
 function tooLarge(limit: number): ApiError {
-  return new ApiError(413, `The body is larger than the limit of ${limit} bytes.`, {
-    code: 'request_too_large',
-    close: true,
-  });
+  return new ApiError(413, `The body is larger than the limit of ${limit} bytes.`, { code: 'request_too_large' });
 }
 
 const quote = 0x22;
