@@ -9,6 +9,7 @@ import { UserError } from '../errors.js';
 export interface OwnServer {
   /** As in `http://127.0.0.1:40001`. */
   readonly url: string;
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
@@ -49,7 +50,7 @@ export async function startOwnServer(options: readonly string[], main = MAIN): P
       reject(new UserError(`the server did not start (exit code ${code ?? signal}):\n${log.join('\n')}`));
     });
   });
-  return { url: await address, stop: () => stop(child) };
+  return { url: await address, pid: child.pid!, stop: () => stop(child) };
 }
 
 async function stop(child: ChildProcess): Promise<void> {
