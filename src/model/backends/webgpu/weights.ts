@@ -1,6 +1,6 @@
 /**
- * Parameters of the WebGPU graph: fp16, or linear layers in blocks of 8 or 4 bits. Matrices stay [outputs, inputs], so
- * that an embedding and a head that are the same matrix are one tensor on the device.
+ * Parameters of the WebGPU graph: fp16, or linear layers in blocks of 8 or 4 bits. An embedding and a head that are the
+ * same fp16 matrix are one tensor on the device.
  */
 import { LoadError } from '../../../errors.js';
 import type { Architecture, ParameterName } from '../../architecture.js';
@@ -31,7 +31,10 @@ export interface StoredWeights {
 }
 
 type Matrix =
-  | { readonly kind: 'fp16'; readonly weight: Value }
+  /** [inputs, outputs] */
+  | { readonly kind: 'columns'; readonly weight: Value }
+  /** [outputs, inputs]: the embedding, where it is the head as well. */
+  | { readonly kind: 'rows'; readonly weight: Value }
   | {
       readonly kind: 'blocks';
       readonly bits: 4 | 8;
@@ -105,7 +108,7 @@ class WeightWriter {
   /** The head keeps 8 bits where the other layers have 4: it is where the loss shows most. */
   async head(layer: LinearLayer): Promise<void> {
     if (this.precision === 'fp16' && this.checkpoint.architecture.tiedHead) {
-      this.#matrices.set(layer.name, { kind: 'fp16', weight: this.#value('embedding') });
+      this.#matrices.set(layer.name, { kind: 'rows', weight: this.#value('embedding') });
     } else {
       await this.linear(layer, this.precision === 'fp16' ? undefined : 8);
     }
@@ -158,7 +161,9 @@ class WeightWriter {
     bits: 4 | 8 | undefined,
   ): Promise<Matrix> {
     if (bits === undefined || inputs % BLOCK_LENGTH !== 0) {
-      return { kind: 'fp16', weight: await this.#half(name, [outputs, inputs], data) };
+      const columns = transpose(toFloat16(data), outputs, inputs);
+      const stored = await this.store.write(bytesOf(columns));
+      return { kind: 'columns', weight: this.g.weight(`${name}.weight`, 'float16', [inputs, outputs], stored) };
     }
     const { quants, scales } = quantizeBlocks(data, bits);
     const blocks = inputs / BLOCK_LENGTH;
@@ -191,16 +196,35 @@ export function matricesAsStored(
 }
 
 function product(g: GraphBuilder, name: string, input: Value, matrix: Matrix, bias: readonly Value[]): Value {
-  if (matrix.kind === 'fp16') return g.node('Gemm', [input, matrix.weight, ...bias], { name, transB: 1 });
-  const rows = g.node('MatMulNBits', [input, matrix.quants, matrix.scales], {
-    domain: 'com.microsoft',
-    name,
-    K: matrix.inputs,
-    N: matrix.outputs,
-    bits: matrix.bits,
-    block_size: BLOCK_LENGTH,
-  });
+  // Gemm computes tiles of 32 rows whatever their number; MatMul has smaller ones for few rows, but no transposition.
+  if (matrix.kind === 'rows') return g.node('Gemm', [input, matrix.weight, ...bias], { name, transB: 1 });
+  const rows =
+    matrix.kind === 'columns'
+      ? g.node('MatMul', [input, matrix.weight], { name })
+      : g.node('MatMulNBits', [input, matrix.quants, matrix.scales], {
+          domain: 'com.microsoft',
+          name,
+          K: matrix.inputs,
+          N: matrix.outputs,
+          bits: matrix.bits,
+          block_size: BLOCK_LENGTH,
+        });
   return bias.length === 0 ? rows : g.node('Add', [rows, bias[0] as Value], { name: `${name}.biased` });
+}
+
+/** [rows, columns] to [columns, rows]. */
+function transpose(matrix: Uint16Array, rows: number, columns: number): Uint16Array {
+  const transposed = new Uint16Array(matrix.length);
+  // In tiles that stay in the cache, since one side of a transposition is always strided.
+  const tile = 64;
+  for (let r0 = 0; r0 < rows; r0 += tile) {
+    for (let c0 = 0; c0 < columns; c0 += tile) {
+      for (let r = r0; r < Math.min(rows, r0 + tile); r++) {
+        for (let c = c0; c < Math.min(columns, c0 + tile); c++) transposed[c * rows + r] = matrix[r * columns + c]!;
+      }
+    }
+  }
+  return transposed;
 }
 
 async function storeRopes(g: GraphBuilder, architecture: Architecture, store: WeightStore): Promise<RopeTables[]> {
