@@ -6,7 +6,7 @@ import { plainKeys } from '../../src/server/keys/key-file.js';
 import { KeyRing } from '../../src/server/keys/key-ring.js';
 import * as answers from '../../src/server/openapi/answers.js';
 import { ServerMetrics } from '../../src/telemetry/metrics.js';
-import { word } from '../support/fake-text.js';
+import { vocabSize, word } from '../support/fake-text.js';
 import { type Json, type TestApp, testApp, until } from '../support/server.js';
 
 async function documentOf({ app }: TestApp): Promise<Json> {
@@ -57,6 +57,8 @@ describe('/openapi.json', () => {
     expect(properties.model).toEqual({ anyOf: [{ const: 'fake-model' }, { type: 'null' }] });
     expect(properties.n.anyOf[0]).toMatchObject({ type: 'integer', minimum: 1, maximum: 128 });
     expect(properties.top_p.anyOf[0]).toMatchObject({ type: 'number', minimum: 0, maximum: 1 });
+    expect(properties.stop_token_ids.anyOf[0].items).toEqual({ type: 'integer', minimum: 0, maximum: vocabSize - 1 });
+    expect(properties.prompt.anyOf[2].items).toEqual({ type: 'integer', minimum: 0, maximum: vocabSize - 1 });
     expect(properties.seed.anyOf[0]).toMatchObject({ type: 'integer' });
   });
 });

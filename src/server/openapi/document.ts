@@ -16,6 +16,12 @@ const meanings: Readonly<Record<number, string>> = {
   503: 'The server is loading, draining or overloaded; try again after the time in Retry-After.',
 };
 
+/** What the model says about requests. */
+interface Known {
+  readonly model: string;
+  readonly vocabSize: number;
+}
+
 /** The operations that there are with these parts. */
 export function listedOperations({ streams, metrics }: Pick<RouteDeps, 'streams' | 'metrics'>): Operation[] {
   const listed = operations.filter(({ id }) => id !== 'metrics' || metrics !== undefined);
@@ -23,12 +29,13 @@ export function listedOperations({ streams, metrics }: Pick<RouteDeps, 'streams'
 }
 
 export function openApiDocument(deps: RouteDeps): object {
-  const { model, keys } = deps;
+  const known: Known = { model: deps.model.id, vocabSize: deps.text.vocabSize };
+  const { keys } = deps;
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of listedOperations(deps)) {
     paths[operation.path] = {
       ...paths[operation.path],
-      [operation.method]: describe(operation, model.id, keys !== undefined),
+      [operation.method]: describe(operation, known, keys !== undefined),
     };
   }
   return {
@@ -41,15 +48,16 @@ export function openApiDocument(deps: RouteDeps): object {
     },
     paths,
     components: {
-      schemas: { Error: schemaOf(errorAnswer, model.id, 'output') },
+      schemas: { Error: answerSchema(errorAnswer) },
       ...(keys && { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } }),
     },
   };
 }
 
-function describe({ id, path, summary, body, open, ...rest }: Operation, model: string, keys: boolean): object {
+function describe(operation: Operation, known: Known, keys: boolean): object {
+  const { id, path, summary, body, open, answer, streams } = operation;
   const closed = keys && open !== true;
-  const refusals = closed ? [...rest.refusals, 401] : rest.refusals;
+  const refusals = closed ? [...operation.refusals, 401] : operation.refusals;
   const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -62,19 +70,19 @@ function describe({ id, path, summary, body, open, ...rest }: Operation, model: 
     ...(closed && { security: [{ key: [] }] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
-      requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body, model, 'input') } } },
+      requestBody: { required: true, content: { 'application/json': { schema: bodySchema(body, known) } } },
     }),
     responses: {
-      200: { description: 'The answer.', content: answerContent(rest, model) },
-      ...Object.fromEntries(refusals.toSorted().map((status) => [status, refusal(status, rest.answer, open)])),
+      200: { description: 'The answer.', content: answerContent(answer, streams) },
+      ...Object.fromEntries(refusals.toSorted().map((status) => [status, refusal(status, answer, open)])),
     },
   };
 }
 
-function answerContent({ answer, streams }: Pick<Operation, 'answer' | 'streams'>, model: string): object {
+function answerContent(answer: Operation['answer'], streams: boolean | undefined): object {
   const text = { schema: { type: 'string' } };
   return {
-    ...(answer !== 'text' && { 'application/json': { schema: schemaOf(answer, model, 'output') } }),
+    ...(answer !== 'text' && { 'application/json': { schema: answerSchema(answer) } }),
     ...(answer === 'text' && !streams && { 'text/plain': text }),
     ...(streams && { 'text/event-stream': text }),
   };
@@ -83,15 +91,25 @@ function answerContent({ answer, streams }: Pick<Operation, 'answer' | 'streams'
 function refusal(status: number, answer: Operation['answer'], open: boolean | undefined): object {
   // What is not well has the same details as what is.
   const health = status === 503 && open && answer !== 'text';
-  const schema = health ? schemaOf(answer, '', 'output') : { $ref: '#/components/schemas/Error' };
+  const schema = health ? answerSchema(answer) : { $ref: '#/components/schemas/Error' };
   return { description: meanings[status], content: { 'application/json': { schema } } };
 }
 
-/** JSON Schema of a body or an answer; a body's model can only be the one that is served. */
-function schemaOf(schema: z.ZodType, model: string, io: 'input' | 'output'): object {
-  const { $schema: _, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
-  if (io === 'input' && json.properties?.['model'] !== undefined) {
-    json.properties['model'] = { anyOf: [{ const: model }, { type: 'null' }] };
-  }
+function answerSchema(schema: z.ZodType): object {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' });
   return json;
+}
+
+/** JSON Schema of a body, with the ranges that the model sets: its name, and the ids of its vocabulary. */
+function bodySchema(schema: z.ZodType, { model, vocabSize }: Known): object {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  if (json.properties?.['model'] !== undefined)
+    json.properties['model'] = { anyOf: [{ const: model }, { type: 'null' }] };
+  const bounded = (_: string, value: unknown) =>
+    isTokenId(value) ? { type: 'integer', minimum: 0, maximum: vocabSize - 1 } : value;
+  return JSON.parse(JSON.stringify(json), bounded) as object;
+}
+
+function isTokenId(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Reflect.get(value, 'format') === 'token-id';
 }

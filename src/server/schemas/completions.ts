@@ -36,7 +36,7 @@ function idsFault(ids: readonly unknown[]): string | undefined {
   return undefined;
 }
 
-const ids = { type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1 };
+const ids = { type: 'array', items: { type: 'integer', minimum: 0, format: 'token-id' }, minItems: 1 };
 const several = { type: 'array', minItems: 1, maxItems: requestLimits.prompts };
 
 const prompt = z

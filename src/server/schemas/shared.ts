@@ -8,7 +8,9 @@ import { requestLimits } from '../config.js';
 export const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const;
 
 export const flag = z.boolean().nullish();
-export const tokenIds = z.array(z.int().min(0)).nullish();
+/** An index into the vocabulary, whose size only the model knows: the document of the API puts it in. */
+export const tokenId = z.int().min(0).meta({ format: 'token-id' });
+export const tokenIds = z.array(tokenId).nullish();
 /** Log probabilities to report beside a token's own. */
 export const alternatives = z.int().min(0).max(requestLimits.logprobs).nullish();
 
@@ -63,7 +65,10 @@ export const sharedFields = {
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   repetition_penalty: z.number().gt(0).max(100).nullish(),
-  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  logit_bias: z
+    .record(z.string(), z.number().min(-100).max(100))
+    .meta({ propertyNames: { pattern: '^\\d{1,15}$' } })
+    .nullish(),
   allowed_token_ids: tokenIds,
   bad_words: z.array(z.string()).max(1024).nullish(),
   prompt_logprobs: alternatives,

@@ -1,7 +1,7 @@
 /** The bodies of POST /tokenize and /detokenize, with vLLM's names. */
 import { z } from 'zod';
 import { chatFields } from './chat.js';
-import { encodingFields, flag } from './shared.js';
+import { encodingFields, flag, tokenId } from './shared.js';
 
 export const tokenizeBody = z.object({
   model: z.string().nullish(),
@@ -15,6 +15,6 @@ export const tokenizeBody = z.object({
 
 export const detokenizeBody = z.object({
   model: z.string().nullish(),
-  tokens: z.array(z.int().min(0)),
+  tokens: z.array(tokenId),
   skip_special_tokens: flag,
 });
