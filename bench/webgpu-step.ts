@@ -56,6 +56,7 @@ async function prepare(): Promise<Prepared> {
   const modelFile = await prepareModel(['webgpu', precision, windows, checkpoint.fingerprint], (g, store) =>
     buildWebGpuGraph(g, store, checkpoint, { precision, windows, logitRows: true }),
   );
+  await checkpoint.close();
   const { architecture } = checkpoint;
   return {
     modelFile,
