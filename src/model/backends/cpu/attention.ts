@@ -97,15 +97,25 @@ export function cacheInputs(layer: number): { key: Value; value: Value } {
   return { key: `past_key_values.${layer}.key`, value: `past_key_values.${layer}.value` };
 }
 
+/** The step's rows of one layer, rotated; decodes come first. */
+export interface Rows {
+  /** [1, T, heads * head size] */
+  readonly q: Value;
+  /** [1, T, KV heads * head size] each */
+  readonly k: Value;
+  readonly v: Value;
+  /** [1, T, 2 * KV heads * head size]: each row's k and v, as they go to the pool. */
+  readonly present: Value;
+}
+
 /**
- * Adds attention for one layer. `q` [1, T, heads * head size], `k` and `v` [1, T, KV heads * head size] are the step's
- * rows, rotated; decode rows come first. Returns [1, T, heads * head size].
+ * Adds attention for one layer. Returns [1, T, heads * head size].
  */
 export function pagedAttention(
   g: GraphBuilder,
   architecture: Architecture,
   layer: number,
-  rows: { q: Value; k: Value; v: Value },
+  rows: Rows,
   cacheType: CacheType,
 ): Value {
   return g.scope(`layers.${layer}.attention`, () => {
@@ -140,7 +150,7 @@ function decodeAttention(
   g: GraphBuilder,
   architecture: Architecture,
   layer: number,
-  rows: { q: Value; k: Value; v: Value },
+  rows: Rows,
   cacheType: CacheType,
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
@@ -215,7 +225,7 @@ function prefillAttention(
   g: GraphBuilder,
   architecture: Architecture,
   layer: number,
-  rows: { q: Value; k: Value; v: Value },
+  rows: Rows,
   cacheType: CacheType,
   decoded: Value,
 ): Value {
@@ -227,11 +237,23 @@ function prefillAttention(
   const one = g.int64([1]);
   const two = g.int64([2]);
 
+  // Earlier rows of a chunk are seen as they will be seen in the pool: then a result does not depend on how a prompt was
+  // cut into chunks, nor on what of it was cached.
+  const kvWidth = kvHeads * headSize;
+  const stored =
+    cacheType === 'float32'
+      ? rows.present
+      : g.node('Cast', [rows.present], { to: dataTypeCode(cacheType), name: 'stored' });
+  const [k, v] = g.nodes('Split', [asFloat32(g, stored, cacheType), g.int64([kvWidth, kvWidth])], 2, {
+    axis: 2,
+    name: 'prefill_k_v',
+  }) as [Value, Value];
+
   /** Rows [1, T, KH * HS] to [1, KH, T, HS]. */
   const heads = (x: Value, name: string) =>
     g.node('Transpose', [g.node('Reshape', [x, g.int64([1, -1, kvHeads, headSize])])], { perm: [0, 2, 1, 3], name });
-  const keyHeads = heads(rows.k, 'prefill_k');
-  const valueHeads = heads(rows.v, 'prefill_v');
+  const keyHeads = heads(k, 'prefill_k');
+  const valueHeads = heads(v, 'prefill_v');
 
   const body = g.subgraph(`tile.${layer}`, (b) => {
     const iteration = b.input(`iteration.${layer}`, 'int64', []);
@@ -273,8 +295,8 @@ function prefillAttention(
       'GroupQueryAttention',
       [
         slice(rows.q, 'tile_q'),
-        slice(rows.k, 'tile_k'),
-        slice(rows.v, 'tile_v'),
+        slice(k, 'tile_k'),
+        slice(v, 'tile_v'),
         keyBefore,
         valueBefore,
         b.node('Sub', [total32, b.constant('int32', [1], Int32Array.of(1))], { name: 'last' }),

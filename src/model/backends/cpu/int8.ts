@@ -57,10 +57,10 @@ export async function int8Lowering(
       };
       if (layer.input === 'norm') {
         if (!layer.name.endsWith('.qkv')) return product(g, layer, quantize(input, NORM_RANGE), weightOrNone(layer));
-        // Keys and queries gain most from their row's own range: its largest magnitude, kept off zero.
+        // Keys and queries gain most from their row's own range, its largest magnitude. In a row of zeros that is zero:
+        // whatever the integers are then, they are multiplied by it in the end.
         const magnitudes = g.node('Abs', [input], { name: name('abs') });
-        const max = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('max'), keepdims: 1 });
-        const range = g.node('Max', [max, g.float32Scalar(1e-30)], { name: name('range') });
+        const range = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('range'), keepdims: 1 });
         const quantized = quantize(g.node('Div', [input, range], { name: name('unit') }), 1);
         const scaled = g.node('Mul', [product(g, layer, quantized, ''), range], { name: name('scaled') });
         return biased(g, layer, scaled);

@@ -5,6 +5,7 @@ import type { Architecture } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
+import { dataTypeCode } from '../../graph/data-type.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { prepareModel } from '../../prepare.js';
@@ -93,7 +94,8 @@ async function buildCpuGraph(
   );
   const logits = buildDecoder(g, architecture, lowering);
   reduceLogits(g, logits, architecture.vocabSize);
-  g.nodes('Concat', present, [OUTPUTS.present], { axis: 0, name: 'present_rows' });
+  const rows = g.node('Concat', present, { axis: 0, name: 'present_rows' });
+  g.nodes('Cast', [rows], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'stored_rows' });
   g.output(OUTPUTS.present, cacheType, [
     architecture.layers.length,
     'T',

@@ -1,7 +1,6 @@
 /** Inputs and outputs of the CPU graph and the parts around its linear layers and attention. Rows are [1, T, width]. */
 import type { Architecture } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import { dataTypeCode } from '../../graph/data-type.js';
 import { type CacheType, pagedAttention } from './attention.js';
 
 export const ROW_INPUTS = {
@@ -80,14 +79,5 @@ export function attentionBlock(
   });
   const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
   const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
-  if (cacheType === 'float32') {
-    return { output: pagedAttention(g, architecture, layer, { q, k, v }, cacheType), present };
-  }
-  // Attention sees the step's own rows as it will see them in the pool: then a result does not depend on how a prompt was
-  // cut into chunks, nor on what of it was cached.
-  const stored = g.node('Cast', [present], { to: dataTypeCode(cacheType), name: `${prefix}.stored` });
-  const seen = g.node('Cast', [stored], { to: dataTypeCode('float32'), name: `${prefix}.seen` });
-  const [storedK, storedV] = split(seen, 'split_k_v', [kvWidth, kvWidth]) as [Value, Value];
-  const output = pagedAttention(g, architecture, layer, { q, k: storedK, v: storedV }, cacheType);
-  return { output, present: stored };
+  return { output: pagedAttention(g, architecture, layer, { q, k, v, present }, cacheType), present };
 }
