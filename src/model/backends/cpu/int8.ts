@@ -16,12 +16,20 @@ import type { LoweringOptions } from './rows.js';
 import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
- * Ranges of a row, in its root mean squares. Behind a norm without weights a rotated row is nearly normal, and four
- * deviations lose least; rows of attention and activation have heavier tails. Chosen by KL divergence to fp32.
+ * What a row's 8 bits span. `largest`: its largest magnitude, the most accurate and the most nodes. `rootMeanSquare`: a
+ * multiple of its root mean square. `fixed`: a multiple of 1, which is the root mean square behind a norm without weights.
+ * Chosen by KL divergence to fp32: keys and queries, the head and `down` gain from the first, the others hardly.
  */
+type Range = 'largest' | 'rootMeanSquare' | 'fixed';
+
+function rangeOf(layer: LinearLayer): Range {
+  if (layer.input === 'activation' || layer.name === 'head' || layer.name.endsWith('.qkv')) return 'largest';
+  return layer.input === 'attention' ? 'rootMeanSquare' : 'fixed';
+}
+
+/** Of a nearly normal row four deviations lose least; rows of attention have heavier tails. */
 const NORM_RANGE = 4;
 const ATTENTION_RANGE = 8;
-const ACTIVATION_RANGE = 7;
 
 const MICROSOFT = 'com.microsoft';
 
@@ -55,27 +63,29 @@ export async function int8Lowering(
         const scale = g.float32Scalar(range / 127);
         return { rows: g.node('QuantizeLinear', [x, scale, zeroPoint], { name: name('rows') }), scale };
       };
-      if (layer.input === 'norm') {
-        if (!layer.name.endsWith('.qkv')) return product(g, layer, quantize(input, NORM_RANGE), weightOrNone(layer));
-        // Keys and queries gain most from their row's own range, its largest magnitude. In a row of zeros that is zero:
-        // whatever the integers are then, they are multiplied by it in the end.
-        const magnitudes = g.node('Abs', [input], { name: name('abs') });
-        const range = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('range'), keepdims: 1 });
-        const quantized = quantize(g.node('Div', [input, range], { name: name('unit') }), 1);
-        const scaled = g.node('Mul', [product(g, layer, quantized, ''), range], { name: name('scaled') });
-        return biased(g, layer, scaled);
+      const x = layer.input === 'activation' ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
+      switch (rangeOf(layer)) {
+        case 'fixed':
+          return product(g, layer, quantize(x, NORM_RANGE), weightOrNone(layer));
+        case 'largest': {
+          // In a row of zeros the range is zero: whatever the integers are then, they are multiplied by it in the end.
+          const magnitudes = g.node('Abs', [x], { name: name('abs') });
+          const range = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('range'), keepdims: 1 });
+          const quantized = quantize(g.node('Div', [x, range], { name: name('unit') }), 1);
+          return biased(g, layer, g.node('Mul', [product(g, layer, quantized, ''), range], { name: name('scaled') }));
+        }
+        case 'rootMeanSquare': {
+          // Brought to root mean square 1 by the kernel of the norms, and back.
+          const width = architecture.numHeads * architecture.headSize;
+          const [unit, inverse] = g.nodes('SimplifiedLayerNormalization', [x, ones(g, width)], 2, {
+            name: name('unit'),
+            axis: -1,
+            epsilon: new Float(1e-12),
+          }) as [Value, Value];
+          const quantized = quantize(unit, ATTENTION_RANGE);
+          return biased(g, layer, g.node('Div', [product(g, layer, quantized, ''), inverse], { name: name('scaled') }));
+        }
       }
-      // The output of attention or activation: brought to root mean square 1 by the kernel of the norms, and back.
-      const activation = layer.input === 'activation';
-      const x = activation ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
-      const width = activation ? architecture.intermediateSize : architecture.numHeads * architecture.headSize;
-      const [unit, inverse] = g.nodes('SimplifiedLayerNormalization', [x, ones(g, width)], 2, {
-        name: name('unit'),
-        axis: -1,
-        epsilon: new Float(1e-12),
-      }) as [Value, Value];
-      const quantized = quantize(unit, activation ? ACTIVATION_RANGE : ATTENTION_RANGE);
-      return biased(g, layer, g.node('Div', [product(g, layer, quantized, ''), inverse], { name: name('scaled') }));
     },
     normWeight: (g) => ones(g, architecture.hiddenSize),
   });
