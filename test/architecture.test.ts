@@ -26,7 +26,8 @@ const PARTS: readonly (readonly [part: string, prefixes: readonly string[], mayI
   ['telemetry', ['telemetry/'], ['protocol']],
   ['server', ['server/'], ['text', 'client', 'protocol', 'formats', 'telemetry']],
   ['loadgen', ['loadgen/'], []],
-  ['cli', ['cli/'], ['server', 'text', 'client', 'protocol', 'formats', 'telemetry', 'loadgen']],
+  ['simulator', ['simulator/'], ['scheduler', 'kv', 'protocol', 'loadgen']],
+  ['cli', ['cli/'], ['server', 'text', 'client', 'protocol', 'formats', 'telemetry', 'loadgen', 'simulator']],
 ];
 
 function partOf(file: string): string {

@@ -8,6 +8,7 @@ import { addHttpOptions } from './http-options.js';
 import { addModelOptions, option } from './model-options.js';
 import { addSchedulingOptions } from './scheduling-options.js';
 import type { ServeOptions } from './serve.js';
+import { simulateCommand } from './simulate.js';
 import { decimal, integer, parseSeconds } from './values.js';
 
 /** `finish` gets the exit code of the command that ran. */
@@ -20,6 +21,7 @@ export function makeProgram(finish: (code: number) => void): Command {
   program.addCommand(inherit(program, serveCommand(finish)));
   program.addCommand(inherit(program, generateCommand(finish)));
   program.addCommand(inherit(program, benchCommand(finish)));
+  program.addCommand(inherit(program, simulateCommand(finish)));
   return program;
 }
 

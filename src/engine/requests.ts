@@ -2,7 +2,7 @@
 import { Choice, refusedOutputs } from './choice.js';
 import type { PagedCache } from './kv/paged-cache.js';
 import type { ChoiceOutput, EngineFault, FinishReason, GenerationRequest, RequestId, Seconds } from './protocol.js';
-import { type QueueLimits, queueFull, queueFullFault, timeoutFault } from './queue-limits.js';
+import { type QueueLimits, queueFull, queueFullFault, timeoutFault } from './scheduler/queue-limits.js';
 import { refusal } from './scheduler/refusal.js';
 import type { Scheduler } from './scheduler/scheduler.js';
 import { Sequence } from './sequence.js';

@@ -1,10 +1,10 @@
 /** What may wait, how long, and what is said to those that may not. */
 import { describe, expect, test } from 'vitest';
-import type { Command, GenerationRequest } from '../../src/engine/protocol.js';
-import { queueFull } from '../../src/engine/queue-limits.js';
-import { Throughput } from '../../src/engine/throughput.js';
-import { requestOf, runRequests, runScript } from '../support/engine.js';
-import { FakeRunner, fakeGreedy } from '../support/fake-runner.js';
+import type { Command, GenerationRequest } from '../../../src/engine/protocol.js';
+import { queueFull } from '../../../src/engine/scheduler/queue-limits.js';
+import { Throughput } from '../../../src/engine/throughput.js';
+import { requestOf, runRequests, runScript } from '../../support/engine.js';
+import { FakeRunner, fakeGreedy } from '../../support/fake-runner.js';
 
 const LIMITS = { maxNumSeqs: 2, maxNumBatchedTokens: 64, maxModelLen: 100 };
 const runnerOf = () => new FakeRunner({ blockSize: 4, numBlocks: 64 });
