@@ -4,7 +4,6 @@
  * load, so that what HTTP costs can be seen. The load generator shares the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runLoad } from '../src/loadgen/run.js';
@@ -17,6 +16,8 @@ import { defaultThreads, PEERS, type Setting } from './peers/registry.js';
 import { ratioOf } from './peers/report.js';
 import { DEFAULT_SERVERS, SERVERS } from './peers/servers.js';
 import { promptsOf } from './peers/workload.js';
+import { markdownTable, writeBlock } from './support/document.js';
+import { describeMachine } from './support/machine.js';
 import { readOptions } from './support/options.js';
 import { results } from './support/paths.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
@@ -111,6 +112,8 @@ async function main(): Promise<void> {
     'prompt-tokens': { type: 'string', default: '128' },
     'new-tokens': { type: 'string', default: '64' },
     out: { type: 'string', default: 'http' },
+    /** Puts the table into docs/peers.md. */
+    write: { type: 'boolean', default: false },
   });
   const shape: Shape = {
     streams: Number(options.streams),
@@ -126,6 +129,7 @@ async function main(): Promise<void> {
   const unknown = names.find((name) => !Object.hasOwn(SERVERS, name));
   if (unknown !== undefined) throw new Error(`"${unknown}" is none of ${Object.keys(SERVERS).join(', ')}`);
 
+  const machine = describeMachine();
   const sides: Side[] = [];
   const missing: string[] = [];
   for (const peer of names.map((name) => SERVERS[name]!)) {
@@ -170,16 +174,17 @@ async function main(): Promise<void> {
     middle(outcomes.map(({ itl }) => itl?.p99)),
   ]);
   const header = ['', 'tokens/s', `${sides[0]!.name} over it`, 'TTFT p50 ms', 'p99', 'ITL p50 ms', 'p99'];
-  const text = [
-    `${shape.streams} streams, ${shape.promptTokens} + ${shape.newTokens} tokens, ${requests} requests a round, medians of ${options.repeat} rounds, ${setting.threads} threads, ${cpus()[0]?.model.trim()}`,
-    formatTable([header, ...rows]),
-    ...missing,
-  ].join('\n\n');
+  const table = [header, ...rows];
+  const about =
+    `${shape.streams} streams, ${shape.promptTokens} prompt + ${shape.newTokens} generated tokens, ` +
+    `${requests} requests a round, ${setting.threads} threads, medians of ${options.repeat} rounds. ${machine}.`;
+  const text = [about, formatTable(table), ...missing].join('\n\n');
   console.log(text);
   await mkdir(results, { recursive: true });
   await writeFile(join(results, `${options.out}.txt`), `${text}\n`);
   const rounds = sides.map(({ name, outcomes }) => ({ name, outcomes }));
   await writeFile(join(results, `${options.out}.json`), JSON.stringify({ setting, shape, rounds }));
+  if (options.write) writeBlock('peers.md', 'http', [about, markdownTable(table), ...missing].join('\n\n'));
 }
 
 await runDriver();

@@ -12,8 +12,10 @@ import { DriverProcess } from './peers/process.js';
 import { DEFAULT_PEERS, defaultThreads, PEERS } from './peers/registry.js';
 import { measuresOf, noiseTable, rateTable, ratioTable } from './peers/report.js';
 import { cellsOf } from './peers/workload.js';
+import { markdownTable, writeBlock } from './support/document.js';
+import { describeMachine } from './support/machine.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { results } from './support/paths.js';
+import { results, root } from './support/paths.js';
 import { formatTable } from './support/statistics.js';
 
 async function main(): Promise<void> {
@@ -28,6 +30,8 @@ async function main(): Promise<void> {
     'no-agreement': { type: 'boolean', default: false },
     /** Name of the files in bench/results. */
     out: { type: 'string', default: 'peers' },
+    /** Puts tables and plot into docs/peers.md. */
+    write: { type: 'boolean', default: false },
   });
   const cells = cellsOf({
     streams: readNumbers(options.streams),
@@ -41,6 +45,7 @@ async function main(): Promise<void> {
     length: Math.max(256, ...cells.map((cell) => cell.promptTokens + cell.newTokens)),
   };
 
+  const machine = describeMachine();
   // All are made ready before the first is started, since making ready takes all processors.
   const prepared = [];
   const missing: string[][] = [];
@@ -54,15 +59,18 @@ async function main(): Promise<void> {
     }
   }
   const engines: Engine[] = [];
-  const about: string[][] = [];
+  const descriptions: string[][] = [];
   for (const { peer, command } of prepared) {
     const start = performance.now();
     try {
       const { driver, description } = await DriverProcess.start(peer.name, command);
       const started = `started in ${((performance.now() - start) / 1000).toFixed(1)} s`;
       console.error(`${peer.name}: ${description}, ${started}`);
-      about.push([peer.name, description]);
-      engines.push({ name: peer.name, ours: peer.ours, driver });
+      descriptions.push([peer.name, description]);
+      // An engine that is named twice competes with itself, which shows the noise.
+      const twins = engines.filter(({ name }) => name.startsWith(peer.name)).length;
+      const name = twins === 0 ? peer.name : `${peer.name} (${twins + 1})`;
+      engines.push({ name, ours: peer.ours, driver });
     } catch (error) {
       missing.push([peer.name, reasonOf(error)]);
     }
@@ -88,25 +96,35 @@ async function main(): Promise<void> {
   await Promise.all(engines.map(({ driver }) => driver.stop()));
 
   const names = engines.map(({ name }) => name);
-  const others = engines.filter(({ ours }) => !ours).map(({ name }) => name);
+  const ours = engines.filter((engine) => engine.ours).map(({ name }) => name);
+  const others = names.filter((name) => !ours.includes(name));
   const title = `${cells[0]!.promptTokens} prompt + ${options['new-tokens']} generated tokens, ${setting.threads} threads`;
-  const parts = [
-    `${title}, medians of ${options.repeat} rounds, ${cpus()[0]?.model.trim() ?? 'unknown processor'}`,
+  const about = `${title}, medians of ${options.repeat} rounds. ${machine}.`;
+  const tables = [
     rateTable(samples, names, measures),
-    ...engines
-      .filter(({ ours }) => ours && others.length > 0)
-      .map(({ name }) => ratioTable(samples, name, others, measures)),
-    formatTable(facts),
+    ...(others.length > 0 ? ours : ours.slice(0, 1)).flatMap((name) => {
+      const rivals = others.length > 0 ? others : ours.slice(1);
+      return rivals.length > 0 ? [ratioTable(samples, name, rivals, measures)] : [];
+    }),
+    facts,
     noiseTable(samples, names, cpus().length),
-    ...missing.map(([name, reason]) => `${name} is left out: ${reason}`),
   ];
-  console.log(parts.join('\n\n'));
+  const gaps = missing.map(([name, reason]) => `${name} is left out: ${reason}`);
+  const text = [about, ...tables.map(formatTable), ...gaps].join('\n\n');
+  const plot = drawComparison(title, samples, engines, measures);
+  console.log(text);
 
   await mkdir(results, { recursive: true });
-  await writeFile(join(results, `${options.out}.txt`), `${parts.join('\n\n')}\n`);
-  await writeFile(join(results, `${options.out}.json`), JSON.stringify({ setting, about, missing, cells, samples }));
-  await writeFile(join(results, `${options.out}.svg`), drawComparison(title, samples, engines, measures));
+  const save = (extension: string, content: string) => writeFile(join(results, `${options.out}.${extension}`), content);
+  await save('txt', `${text}\n`);
+  await save('json', JSON.stringify({ setting, descriptions, missing, cells, samples }));
+  await save('svg', plot);
   console.error(`written to ${join(results, options.out)}.{txt,json,svg}`);
+  if (options.write) {
+    await writeFile(join(root, 'docs', 'images', 'peers.svg'), plot);
+    const picture = '![Tokens a second of each engine](images/peers.svg)';
+    writeBlock('peers.md', 'peers', [about, picture, ...tables.map(markdownTable), ...gaps].join('\n\n'));
+  }
 }
 
 function reasonOf(error: unknown): string {

@@ -7,7 +7,12 @@ import { type Measure, ratesOf } from './report.js';
 
 const COLUMNS = 2;
 const PANEL = { width: 480, gap: 28, title: 26, bar: 15, step: 21, names: 150, value: 56 };
-const COLOURS = { ours: '#2f7fb8', other: '#b9c2ca', spread: '#1d2329', ink: '#1d2329', soft: '#69737d' };
+const STYLE = `
+:root { --ink: #1d2329; --soft: #69737d; --ours: #2f7fb8; --other: #b9c2ca; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7ea; --soft: #98a2ac; --ours: #5ba6dc; --other: #48535d; } }
+text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--soft); }
+.title { font-size: 16px; } .title, .measure { font-weight: 600; } .title, .measure, .name { fill: var(--ink); }
+.ours { fill: var(--ours); } .other { fill: var(--other); } .spread { stroke: var(--ink); }`;
 
 export interface PlottedEngine {
   readonly name: string;
@@ -29,10 +34,9 @@ export function drawComparison(
     const y = 48 + Math.floor(index / COLUMNS) * panelHeight;
     return `<g transform="translate(${x} ${y})">${panel(measure, samples, engines)}</g>`;
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}"
- font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12">
-<rect width="${width}" height="${height}" fill="#fff"/>
-<text x="${PANEL.gap}" y="28" font-size="16" font-weight="600" fill="${COLOURS.ink}">${escapeHtml(title)}</text>
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">
+<style>${STYLE}</style>
+<text class="title" x="${PANEL.gap}" y="28">${escapeHtml(title)}</text>
 ${panels.join('\n')}
 </svg>
 `;
@@ -47,12 +51,12 @@ function panel(measure: Measure, samples: readonly Sample[], engines: readonly P
     const y = PANEL.title + index * PANEL.step;
     const line = y + PANEL.bar / 2;
     const [least, most] = [Math.min(...values), Math.max(...values)];
-    return `<text x="${PANEL.names - 8}" y="${y + 12}" text-anchor="end" fill="${COLOURS.ink}">${escapeHtml(name)}</text>
-<rect x="${PANEL.names}" y="${y}" width="${px(scale(middle) - PANEL.names)}" height="${PANEL.bar}" fill="${ours ? COLOURS.ours : COLOURS.other}"/>
-<path d="M${px(scale(least))} ${line}H${px(scale(most))}" stroke="${COLOURS.spread}"/>
-<text x="${px(scale(most) + 6)}" y="${y + 12}" fill="${COLOURS.soft}">${formatNumber(middle)}</text>`;
+    return `<text class="name" x="${PANEL.names - 8}" y="${y + 12}" text-anchor="end">${escapeHtml(name)}</text>
+<rect x="${PANEL.names}" y="${y}" width="${px(scale(middle) - PANEL.names)}" height="${PANEL.bar}" class="${ours ? 'ours' : 'other'}"/>
+<path d="M${px(scale(least))} ${line}H${px(scale(most))}" class="spread"/>
+<text x="${px(scale(most) + 6)}" y="${y + 12}">${formatNumber(middle)}</text>`;
   });
-  return `<text x="0" y="14" font-weight="600" fill="${COLOURS.ink}">${escapeHtml(measure.name)}</text>
-<text x="${PANEL.width}" y="14" text-anchor="end" fill="${COLOURS.soft}">tokens/s</text>
+  return `<text class="measure" x="0" y="14">${escapeHtml(measure.name)}</text>
+<text x="${PANEL.width}" y="14" text-anchor="end">tokens/s</text>
 ${bars.join('\n')}`;
 }

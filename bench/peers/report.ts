@@ -1,5 +1,5 @@
-/** The comparison's results as tables: medians, ratios within the rounds, and what disturbed them. */
-import { formatNumber, formatTable, median } from '../support/statistics.js';
+/** The comparison's results as rows of tables: medians, ratios within the rounds, and what disturbed them. */
+import { formatNumber, median } from '../support/statistics.js';
 import type { Sample } from './compare.js';
 import type { Figures } from './figures.js';
 import type { Cell } from './workload.js';
@@ -47,12 +47,12 @@ export function rateTable(
   samples: readonly Sample[],
   engines: readonly string[],
   measures: readonly Measure[],
-): string {
+): string[][] {
   const rows = measures.map((measure) => [
     measure.name,
     ...engines.map((engine) => formatNumber(median(ratesOf(samples, engine, measure)))),
   ]);
-  return formatTable([['tokens/s, median', ...engines], ...rows]);
+  return [['tokens/s, median', ...engines], ...rows];
 }
 
 /** How many times an engine of ours is as fast as each other, and as the fastest of them in each round. */
@@ -61,18 +61,18 @@ export function ratioTable(
   ours: string,
   others: readonly string[],
   measures: readonly Measure[],
-): string {
+): string[][] {
   const rows = measures.map((measure) => {
     const own = ratesOf(samples, ours, measure);
     const rates = others.map((other) => ratesOf(samples, other, measure));
     const best = own.map((_, round) => Math.max(...rates.map((values) => values[round]!)));
     return [measure.name, ...[...rates, best].map((values) => ratioOf(own, values).toFixed(2))];
   });
-  return formatTable([[`${ours} over`, ...others, 'the best'], ...rows]);
+  return [[`${ours} over`, ...others, 'the best'], ...rows];
 }
 
 /** Of each engine over all its runs: processors it used, and the share of the machine that others had meanwhile. */
-export function noiseTable(samples: readonly Sample[], engines: readonly string[], processors: number): string {
+export function noiseTable(samples: readonly Sample[], engines: readonly string[], processors: number): string[][] {
   const rows = engines.map((engine) => {
     const uses = samples.filter((sample) => sample.engine === engine).map(({ cpu }) => cpu);
     const wall = uses.reduce((sum, use) => sum + use.wall, 0);
@@ -80,5 +80,5 @@ export function noiseTable(samples: readonly Sample[], engines: readonly string[
     const sum = (key: 'own' | 'others' | 'stolen'): number => uses.reduce((total, use) => total + use[key], 0);
     return [engine, (sum('own') / wall).toFixed(2), share(sum('others')), share(sum('stolen'))];
   });
-  return formatTable([['while it ran', 'processors it used', 'others took', 'stolen'], ...rows]);
+  return [['while it ran', 'processors it used', 'others took', 'stolen'], ...rows];
 }
