@@ -7,7 +7,7 @@ import type { ModelRunner, StepBatch } from '../src/model/runner.js';
 import { loadForBench, readPrecisions } from './support/model.js';
 import { readNumbers, readOptions } from './support/options.js';
 import { bundledModel } from './support/paths.js';
-import { type Chunk, Sequences } from './support/sequences.js';
+import { fillPool, stepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
 const options = readOptions({
@@ -38,56 +38,24 @@ interface Cell {
   readonly times: number[];
 }
 
-function randomTokens(count: number, vocabSize: number): Int32Array {
-  return Int32Array.from({ length: count }, () => Math.floor(Math.random() * vocabSize));
-}
-
-function cellOf(name: string, sequences: Sequences, chunks: readonly Chunk[]): Cell {
-  const batch = sequences.batch(chunks);
+function cellOf(name: string, batch: StepBatch): Cell {
   const greedyRows = new Uint8Array(batch.logitRows.length).fill(1);
   return { name, batch: options.greedy ? { ...batch, greedyRows } : batch, tokens: batch.tokens.length, times: [] };
-}
-
-/** The first sequence is computed, the others take copies of its blocks: a pool of zeros would lie in one page of memory. */
-async function fill(sequences: Sequences, context: number): Promise<void> {
-  const { runner, count } = sequences;
-  await sequences.run([{ sequence: 0, tokens: randomTokens(context, runner.vocabSize), logits: 'none' }]);
-  for (let b = 1; b < count; b++) {
-    const blocks = Array.from({ length: Math.ceil(context / runner.blockSize) }, (_, i) => i);
-    const source = Int32Array.from(blocks, (i) => sequences.blockOf(0, i));
-    await runner.copyBlocks(
-      source,
-      Int32Array.from(blocks, (i) => sequences.blockOf(b, i)),
-    );
-    sequences.pasts[b] = context;
-  }
 }
 
 async function cellsOf(runner: ModelRunner): Promise<Cell[]> {
   const counts = readNumbers(options.decode);
   const contexts = readNumbers(options.context);
-  const decode = new Sequences(runner, Math.max(...counts), Math.max(...contexts) + 1);
-  await fill(decode, Math.max(...contexts));
-  const cells: Cell[] = [];
-  for (const context of contexts) {
-    // Shorter contexts are the beginnings of the longest one.
-    decode.pasts.fill(context);
-    for (const count of counts) {
-      const chunks = Array.from({ length: count }, (_, sequence): Chunk => {
-        return { sequence, tokens: randomTokens(1, runner.vocabSize), logits: 'last' };
-      });
-      cells.push(cellOf(`decode ${count} at ${context}`, decode, chunks));
-    }
-  }
+  await fillPool(runner, Math.max(...counts), Math.max(...contexts) + 1);
   const prompts = Number(options.prompts);
-  for (const length of readNumbers(options.prefill)) {
-    const sequences = new Sequences(runner, prompts, length);
-    const chunks = Array.from({ length: prompts }, (_, sequence): Chunk => {
-      return { sequence, tokens: randomTokens(length, runner.vocabSize), logits: 'last' };
-    });
-    cells.push(cellOf(`prefill ${prompts} x ${length}`, sequences, chunks));
-  }
-  return cells;
+  return [
+    ...contexts.flatMap((context) =>
+      counts.map((count) => cellOf(`decode ${count} at ${context}`, stepOf(runner, count, context, 1))),
+    ),
+    ...readNumbers(options.prefill).map((length) =>
+      cellOf(`prefill ${prompts} x ${length}`, stepOf(runner, prompts, 0, length)),
+    ),
+  ];
 }
 
 async function measure(runner: ModelRunner, cells: readonly Cell[]): Promise<void> {

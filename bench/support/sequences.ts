@@ -12,7 +12,6 @@ export interface Chunk {
 
 export class Sequences {
   readonly pasts: Int32Array;
-  readonly #blocksEach: number;
 
   /** Room for `count` sequences of `longest` tokens. Blocks of the sequences alternate, as they do in a busy pool. */
   constructor(
@@ -21,8 +20,7 @@ export class Sequences {
     longest: number,
   ) {
     this.pasts = new Int32Array(count);
-    this.#blocksEach = Math.ceil(longest / runner.blockSize);
-    if (count * this.#blocksEach > runner.numBlocks) {
+    if (count * Math.ceil(longest / runner.blockSize) > runner.numBlocks) {
       throw new Error(`${count} sequences of ${longest} tokens do not fit a pool of ${runner.numBlocks} blocks`);
     }
   }
@@ -39,15 +37,15 @@ export class Sequences {
   }
 
   batch(chunks: readonly Chunk[]): StepBatch {
+    const { blockSize } = this.runner;
+    const ends = chunks.map(({ sequence, tokens }) => this.pasts[sequence]! + tokens.length);
+    const maxBlocks = Math.ceil(Math.max(...ends) / blockSize);
     const cumulativeLengths = new Int32Array(chunks.length + 1);
-    const blockTables = new Int32Array(chunks.length * this.#blocksEach);
+    const blockTables = new Int32Array(chunks.length * maxBlocks);
     const tokens: number[] = [];
     const logitRows: number[] = [];
     for (const [b, chunk] of chunks.entries()) {
-      const end = this.pasts[chunk.sequence]! + chunk.tokens.length;
-      for (let i = 0; i * this.runner.blockSize < end; i++) {
-        blockTables[b * this.#blocksEach + i] = this.blockOf(chunk.sequence, i);
-      }
+      for (let i = 0; i * blockSize < ends[b]!; i++) blockTables[b * maxBlocks + i] = this.blockOf(chunk.sequence, i);
       for (let i = 0; i < chunk.tokens.length; i++) {
         if (chunk.logits === 'all' || (chunk.logits === 'last' && i === chunk.tokens.length - 1)) {
           logitRows.push(tokens.length);
@@ -61,10 +59,40 @@ export class Sequences {
       cumulativeLengths,
       pastLengths: Int32Array.from(chunks, ({ sequence }) => this.pasts[sequence]!),
       blockTables,
-      maxBlocks: this.#blocksEach,
+      maxBlocks,
       logitRows: Int32Array.from(logitRows),
     };
   }
+}
+
+export function randomTokens(count: number, vocabSize: number): Int32Array {
+  return Int32Array.from({ length: count }, () => Math.floor(Math.random() * vocabSize));
+}
+
+/**
+ * Puts keys and values of random tokens into the blocks of `count` sequences of `context` tokens. One is computed, the
+ * others take copies. A pool that nothing was written to would be one page of zeros in memory, read from the cache.
+ */
+export async function fillPool(runner: ModelRunner, count: number, context: number): Promise<void> {
+  const sequences = new Sequences(runner, count, context);
+  await sequences.run([{ sequence: 0, tokens: randomTokens(context, runner.vocabSize), logits: 'none' }]);
+  const blocks = Array.from({ length: Math.ceil(context / runner.blockSize) }, (_, i) => i);
+  const blocksOf = (sequence: number) => Int32Array.from(blocks, (i) => sequences.blockOf(sequence, i));
+  for (let b = 1; b < count; b++) await runner.copyBlocks(blocksOf(0), blocksOf(b));
+}
+
+/**
+ * A step of `count` sequences with `rows` new tokens each behind `context` tokens. Their blocks are the first of the pool,
+ * as the allocator would give them.
+ */
+export function stepOf(runner: ModelRunner, count: number, context: number, rows: number): StepBatch {
+  const sequences = new Sequences(runner, count, context + rows);
+  sequences.pasts.fill(context);
+  return sequences.batch(
+    Array.from({ length: count }, (_, sequence): Chunk => {
+      return { sequence, tokens: randomTokens(rows, runner.vocabSize), logits: 'last' };
+    }),
+  );
 }
 
 export function argmax(row: Float32Array): number {
