@@ -1,6 +1,6 @@
 /** /metrics of a whole server under load: against the load tester's figures, through a real Prometheus, after aborts. */
 import http from 'node:http';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { interTokenLatencies, type RequestRecord, timePerOutputToken } from '../../src/loadgen/record.js';
 import { runLoad } from '../../src/loadgen/run.js';
 import { makeAgent, makeTarget } from '../../src/loadgen/target.js';
@@ -24,6 +24,10 @@ function endings(before: Scrape, after: Scrape): Record<string, number> {
   return Object.fromEntries(reasons.map((reason) => [reason, grown(reason)]));
 }
 
+/** A busy machine computes slowly; what is checked does not depend on it. */
+const timeout = 300_000;
+vi.setConfig({ testTimeout: timeout });
+
 const concurrency = 4;
 const requests = 24;
 
@@ -44,7 +48,7 @@ async function offerLoad(seed: number): Promise<{ records: readonly RequestRecor
     continuousUsage: true,
     extraBody: {},
   });
-  const options = { target, agent, workload, seed, timeout: 120_000, signal: new AbortController().signal };
+  const options = { target, agent, workload, seed, timeout, signal: new AbortController().signal };
   const load = { kind: 'closed', concurrency } as const;
   await runLoad(load, { ...options, limit: { requests: concurrency } }, 'warm-up');
   const before = await scrape(server.url);
@@ -167,7 +171,7 @@ describe('200 requests that were aborted (case 77, vllm#55634, vllm#31503)', () 
     expect(busy.value('vllm:kv_cache_usage_perc')).toBeGreaterThan(0);
 
     for (const { leave } of begun) leave();
-    await expect.poll(active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(active, { timeout: 60_000 }).toBe(0);
     await server.idle();
 
     const after = await scrape(server.url);
