@@ -60,7 +60,9 @@ async function round(engine: WorkerEngineClient, steps: EngineStats[]): Promise<
   while ((engine.stats?.running ?? 0) < maxNumSeqs) await new Promise((resolve) => setTimeout(resolve, 20));
   steps.length = 0;
   const { ttft: flooded } = await single();
-  const step = median(steps.map(({ scheduleTime, modelTime, sampleTime }) => (scheduleTime + modelTime + sampleTime) * 1000));
+  const step = median(
+    steps.map(({ scheduleTime, modelTime, sampleTime }) => (scheduleTime + modelTime + sampleTime) * 1000),
+  );
   stop.abort();
   await Promise.allSettled(running);
   while ((engine.stats?.running ?? 0) > 0) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -85,7 +87,9 @@ try {
 const of = (some: readonly Round[], key: keyof Round) => median(some.map((value) => value[key]));
 const row = (name: string, some: readonly Round[]) => {
   const bound = median(some.map(({ idle, step }) => 2 * idle + step));
-  const times = [of(some, 'idle'), of(some, 'flooded'), of(some, 'step'), bound].map((time) => `${formatNumber(time)} ms`);
+  const times = [of(some, 'idle'), of(some, 'flooded'), of(some, 'step'), bound].map(
+    (time) => `${formatNumber(time)} ms`,
+  );
   return [name, ...times];
 };
 const rows = [

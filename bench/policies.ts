@@ -14,8 +14,8 @@ import { Workload } from '../src/loadgen/workload.js';
 import { markdownTable, writeBlock } from './support/document.js';
 import { describeMachine } from './support/machine.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { type Point, policyFigure } from './support/policy-figure.js';
 import { results, root } from './support/paths.js';
+import { type Point, policyFigure } from './support/policy-figure.js';
 import { formatNumber, formatTable } from './support/statistics.js';
 
 const options = readOptions({
@@ -86,7 +86,12 @@ try {
 function cells({ rate, summary }: Point): string[] {
   const { ttft, tpot } = summary.latencies;
   const times = [ttft!.p50, ttft!.p95, ttft!.p99, tpot!.p99].map((time) => `${formatNumber(time)} ms`);
-  return [formatNumber(rate), formatNumber(summary.requestThroughput), formatNumber(summary.outputThroughput), ...times];
+  return [
+    formatNumber(rate),
+    formatNumber(summary.requestThroughput),
+    formatNumber(summary.outputThroughput),
+    ...times,
+  ];
 }
 
 const header = ['policy', 'offered requests/s', 'served', 'output tokens/s', 'TTFT p50', 'p95', 'p99', 'TPOT p99'];

@@ -68,11 +68,7 @@ const row = (name: string, some: readonly RequestRun[]) => {
 };
 const ratio = median(off.map(({ ttft }, i) => ttft / on[i]!.ttft));
 const equal = on.filter(({ tokens }, i) => tokens.join() === off[i]!.tokens.join()).length;
-const rows = [
-  ['prefix cache', 'prompt tokens computed', 'TTFT p50', 'end to end p50'],
-  row('on', on),
-  row('off', off),
-];
+const rows = [['prefix cache', 'prompt tokens computed', 'TTFT p50', 'end to end p50'], row('on', on), row('off', off)];
 const verdict = `TTFT falls ${formatNumber(ratio)} times (median of the ratios); ${equal} of ${questions} answers are equal.`;
 console.log(`${machine}\n${formatTable(rows)}\n${verdict}`);
 if (options.write) {
