@@ -1,4 +1,5 @@
 /** `sluice generate`: runs one prompt on the engine and streams the answer into the terminal. */
+import { once } from 'node:events';
 import type { SamplingParams } from '../engine/protocol.js';
 import { startEngine } from '../engine/worker-client.js';
 import { UserError } from '../errors.js';
@@ -22,6 +23,10 @@ export interface GenerateOptions extends ModelOptions {
   readonly raw?: boolean;
 }
 
+/** As shells tell a command that SIGINT ended, and one that wrote to a pipe whose reader has gone. */
+const interruptedCode = 130;
+const outputClosedCode = 141;
+
 /** Resolves with the exit code. */
 export async function generate(prompt: string, options: GenerateOptions): Promise<number> {
   const config = engineConfig(options);
@@ -30,18 +35,27 @@ export async function generate(prompt: string, options: GenerateOptions): Promis
   const progress = loadingProgress(process.stderr);
   const engine = startEngine(config, { onProgress: progress.update });
   const interrupted = new AbortController();
-  const onSignal = () => {
-    if (interrupted.signal.aborted) process.stderr.write('\nEnding...\n');
+  let exitCode = 0;
+  const interrupt = (code: number) => {
+    exitCode = code;
     interrupted.abort();
   };
+  const onSignal = () => {
+    // The second signal waits for nothing.
+    if (interrupted.signal.aborted) process.exit(exitCode);
+    interrupt(interruptedCode);
+  };
+  const onOutputError = () => interrupt(outputClosedCode);
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  process.stdout.on('error', onOutputError);
   try {
-    const { maxModelLen } = await engine.ready();
+    const info = await Promise.race([engine.ready(), once(interrupted.signal, 'abort').then(() => undefined)]);
     progress.stop();
+    if (info === undefined) return exitCode;
+    const { maxModelLen } = info;
     if (tokens.length >= maxModelLen) {
       throw new UserError(`The prompt has ${tokens.length} tokens; the model's context holds ${maxModelLen}.`);
     }
-    if (interrupted.signal.aborted) return 130;
     const maxTokens = Math.min(options.maxTokens, maxModelLen - tokens.length);
     const generation = new Generation(engine, opened.text, job(tokens, maxTokens, opened, options));
     const start = performance.now();
@@ -51,7 +65,7 @@ export async function generate(prompt: string, options: GenerateOptions): Promis
     }, interrupted.signal);
     process.stdout.write('\n');
     if (process.stderr.isTTY) process.stderr.write(summary(generation, performance.now() - start));
-    return interrupted.signal.aborted ? 130 : 0;
+    return exitCode;
   } finally {
     progress.stop();
     await engine.close();

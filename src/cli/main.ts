@@ -8,6 +8,13 @@ const program = makeProgram((code) => {
   process.exit(code);
 });
 
+// A server goes on when who read its log has gone, as in `sluice serve 2>&1 | head`.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
 try {
   await program.parseAsync();
 } catch (error) {
