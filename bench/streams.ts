@@ -93,10 +93,11 @@ try {
   console.log(`${machine}\n\n${table(loads)}\n\nmore in ${relative(process.cwd(), results)}/streams.{json,html}`);
   if (options.write) {
     const plots = [latencyPlot(loads, 'ttft'), latencyPlot(loads, 'itl')].filter((plot) => plot !== undefined);
-    writeFileSync(join(root, 'docs/images/streams.svg'), figure(plots));
+    const title = 'TTFT and ITL against throughput, for each number of streams';
+    writeFileSync(join(root, 'docs/images/streams.svg'), figure(title, plots));
     const requests = loads.map(({ summary }) => summary.completed).join(', ');
     const how = `${promptTokens} prompt tokens, ${outputTokens} output tokens, ${requests} requests.`;
-    const picture = '![TTFT and ITL against throughput, for each number of streams](images/streams.svg)';
+    const picture = `![${title}](images/streams.svg)`;
     writeBlock('performance.md', 'streams', `${machine}. ${how}\n\n${table(loads)}\n\n${picture}`);
   }
 } finally {

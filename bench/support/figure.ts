@@ -1,5 +1,6 @@
 /** Plots of the load tester's report as one SVG file that stands alone, light or dark as the reader's system is. */
 import { PERCENTILES } from '../../src/loadgen/report/latency-plot.js';
+import { escapeHtml } from '../../src/loadgen/report/svg.js';
 
 const STYLE = `
 :root { --ink: #1d2329; --soft: #69737d; --rule: #e4e6e8; --p50: #7fb2d9; --p95: #2f7fb8; --p99: #123f66; }
@@ -12,8 +13,11 @@ circle.p50 { fill: var(--p50); } circle.p95 { fill: var(--p95); } circle.p99 { f
 
 const LEGEND_HEIGHT = 24;
 
-/** @param plots of one size each, side by side; `<svg viewBox="0 0 width height">` */
-export function figure(plots: readonly string[]): string {
+/**
+ * @param title what it shows, for those who cannot see it
+ * @param plots of one size each, side by side; `<svg viewBox="0 0 width height">`
+ */
+export function figure(title: string, plots: readonly string[]): string {
   let x = 0;
   let height = 0;
   const placed = plots.map((plot) => {
@@ -29,6 +33,7 @@ export function figure(plots: readonly string[]): string {
     return `<circle class="${name}" cx="${left}" cy="12" r="4"/><text x="${left + 8}" y="16">${name}</text>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${x} ${height}">
+<title>${escapeHtml(title)}</title>
 <style>${STYLE}
 </style>
 ${legend.join('\n')}
