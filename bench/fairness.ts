@@ -3,14 +3,15 @@
  * `npm run build`; `--write` puts the result into docs/scheduling.md. Ends with code 1 where fair shares leave the single
  * one waiting for more than twice its time on an idle engine and one step.
  */
-import type { EngineConfig, EngineStats } from '../src/engine/protocol.js';
-import { startEngine, type WorkerEngineClient } from '../src/engine/worker-client.js';
+import { setMaxListeners } from 'node:events';
+import type { EngineStats } from '../src/engine/protocol.js';
+import type { WorkerEngineClient } from '../src/engine/worker-client.js';
 import { randomInteger, randomSource } from '../src/loadgen/random.js';
 import { markdownTable, writeBlock } from './support/document.js';
-import { runRequest } from './support/engine-run.js';
+import { runRequest, startBenchEngine } from './support/engine-run.js';
 import { describeMachine } from './support/machine.js';
+import { benchConfig } from './support/model.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { bundledModel } from './support/paths.js';
 import { requestOf } from './support/request.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
@@ -28,17 +29,7 @@ const [outputTokens = 0] = readNumbers(options['output-tokens']);
 const [maxNumSeqs = 0] = readNumbers(options['max-num-seqs']);
 const [rounds = 0] = readNumbers(options.rounds);
 
-const config: EngineConfig = {
-  model: bundledModel,
-  device: 'cpu',
-  precision: 'auto',
-  threads: 0,
-  maxNumSeqs,
-  maxNumBatchedTokens: 512,
-  maxModelLen: undefined,
-  kvCacheMemory: 2 ** 28,
-  blockSize: 32,
-};
+const config = benchConfig({ maxNumSeqs, kvCacheMemory: 2 ** 28 });
 const random = randomSource(1, 'fairness');
 const prompt = () => Array.from({ length: promptTokens }, () => randomInteger(random, 1000, 20_000));
 
@@ -54,6 +45,7 @@ async function round(engine: WorkerEngineClient, steps: EngineStats[]): Promise<
   const single = () => runRequest(engine, { ...requestOf(prompt(), 2), user: 'single' });
   const idle = median([(await single()).ttft, (await single()).ttft, (await single()).ttft]);
   const stop = new AbortController();
+  setMaxListeners(0, stop.signal);
   const running = Array.from({ length: flood }, () =>
     runRequest(engine, { ...requestOf(prompt(), outputTokens), user: 'flood' }, stop.signal),
   );
@@ -72,7 +64,7 @@ async function round(engine: WorkerEngineClient, steps: EngineStats[]): Promise<
 const machine = describeMachine();
 const steps: [EngineStats[], EngineStats[]] = [[], []];
 const engines = [true, false].map((fairShare, which) =>
-  startEngine({ ...config, fairShare }, { onStep: (stats) => steps[which]!.push(stats) }),
+  startBenchEngine({ ...config, fairShare }, { onStep: (stats) => steps[which]!.push(stats) }),
 );
 const found: [Round[], Round[]] = [[], []];
 try {

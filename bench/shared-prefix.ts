@@ -3,14 +3,12 @@
  * turn: `node bench/run.mjs shared-prefix` after `npm run build`; `--write` puts the result into docs/scheduling.md. Ends
  * with code 1 where the answers differ, more than 5 % of the prompts are computed, or TTFT falls by less than 5 times.
  */
-import type { EngineConfig } from '../src/engine/protocol.js';
-import { startEngine } from '../src/engine/worker-client.js';
 import { randomInteger, randomSource } from '../src/loadgen/random.js';
 import { markdownTable, writeBlock } from './support/document.js';
-import { type RequestRun, runRequest } from './support/engine-run.js';
+import { type RequestRun, runRequest, startBenchEngine } from './support/engine-run.js';
 import { describeMachine } from './support/machine.js';
+import { benchConfig } from './support/model.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { bundledModel } from './support/paths.js';
 import { requestOf } from './support/request.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
@@ -26,19 +24,9 @@ const [questionTokens = 0] = readNumbers(options.question);
 const [questions = 0] = readNumbers(options.questions);
 const [outputTokens = 0] = readNumbers(options['output-tokens']);
 
-const config: EngineConfig = {
-  model: bundledModel,
-  device: 'cpu',
-  precision: 'auto',
-  threads: 0,
-  maxNumSeqs: 64,
-  maxNumBatchedTokens: 512,
-  maxModelLen: undefined,
-  kvCacheMemory: 2 ** 28,
-  blockSize: 32,
-};
+const config = benchConfig({ kvCacheMemory: 2 ** 28 });
 const machine = describeMachine();
-const engines = [true, false].map((enablePrefixCaching) => startEngine({ ...config, enablePrefixCaching }));
+const engines = [true, false].map((enablePrefixCaching) => startBenchEngine({ ...config, enablePrefixCaching }));
 const runs: [RequestRun[], RequestRun[]] = [[], []];
 try {
   const random = randomSource(1, 'shared prefix');

@@ -5,18 +5,17 @@
  * than 10 %, or TTFT's p50 or p95 by more than 20 %, at the load's own step times.
  */
 import { CalibrationLoad } from '../src/cli/calibration-load.js';
-import type { EngineConfig, EngineStats } from '../src/engine/protocol.js';
-import { startEngine } from '../src/engine/worker-client.js';
+import type { EngineStats } from '../src/engine/protocol.js';
 import { statistics } from '../src/loadgen/stats.js';
 import { calibrate } from '../src/simulator/calibration.js';
 import { simulate } from '../src/simulator/simulate.js';
 import type { StepTimes } from '../src/simulator/step-time.js';
 import { Workload, type WorkloadOptions } from '../src/simulator/workload.js';
 import { markdownTable, writeBlock } from './support/document.js';
-import { runRequest } from './support/engine-run.js';
+import { runRequest, startBenchEngine } from './support/engine-run.js';
 import { describeMachine } from './support/machine.js';
+import { benchConfig } from './support/model.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { bundledModel } from './support/paths.js';
 import { formatNumber, formatTable } from './support/statistics.js';
 
 const options = readOptions({
@@ -30,17 +29,7 @@ const loads = readNumbers(options.loads);
 const [requests = 0] = readNumbers(options.requests);
 const [maxNumSeqs = 0] = readNumbers(options['max-num-seqs']);
 
-const config: EngineConfig = {
-  model: bundledModel,
-  device: 'cpu',
-  precision: 'auto',
-  threads: 0,
-  maxNumSeqs,
-  maxNumBatchedTokens: 512,
-  maxModelLen: undefined,
-  kvCacheMemory: 2 ** 28,
-  blockSize: 32,
-};
+const config = benchConfig({ maxNumSeqs, kvCacheMemory: 2 ** 28 });
 const shape = {
   requests,
   seed: 3,
@@ -60,7 +49,7 @@ interface Figures {
 
 const machine = describeMachine();
 const steps: EngineStats[] = [];
-const engine = startEngine(config, { onStep: (stats) => steps.push(stats) });
+const engine = startBenchEngine(config, { onStep: (stats) => steps.push(stats) });
 const { numBlocks } = await engine.ready();
 const calibration = new CalibrationLoad(engine, maxNumSeqs);
 

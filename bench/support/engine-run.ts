@@ -1,6 +1,10 @@
-/** Runs single requests on an engine in this process's own thread beside it, and takes their times. */
+/** Runs single requests on an engine, whose thread is a compiled one, and takes their times. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { NewRequest } from '../../src/engine/client.js';
-import type { WorkerEngineClient } from '../../src/engine/worker-client.js';
+import type { EngineConfig } from '../../src/engine/protocol.js';
+import { type StartOptions, startEngine, type WorkerEngineClient } from '../../src/engine/worker-client.js';
+import { root } from './paths.js';
 
 export interface RequestRun {
   readonly tokens: readonly number[];
@@ -9,6 +13,10 @@ export interface RequestRun {
   /** Milliseconds from sending to the first token, and to the end. */
   readonly ttft: number;
   readonly total: number;
+}
+
+export function startBenchEngine(config: EngineConfig, options: StartOptions = {}): WorkerEngineClient {
+  return startEngine(config, { ...options, worker: pathToFileURL(join(root, 'dist', 'engine', 'worker.js')) });
 }
 
 export async function runRequest(

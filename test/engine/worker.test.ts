@@ -66,7 +66,7 @@ test.each([
   [200_000, false],
   [130_000, true],
 ])(
-  'many at once get the reference’s tokens, also when they must be preempted (%i bytes, prefixes %s)',
+  'many at once get the reference’s tokens, also when they must be preempted (case 24; %i bytes, prefixes %s)',
   async (kvCacheMemory, enablePrefixCaching) => {
     const steps: EngineStats[] = [];
     const client = start({ kvCacheMemory, enablePrefixCaching }, { onStep: (stats) => steps.push(stats) });
