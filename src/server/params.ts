@@ -66,7 +66,7 @@ async function samplingParams(body: SharedBody, context: ParamContext): Promise<
     frequencyPenalty: body.frequency_penalty ?? 0,
     repetitionPenalty: body.repetition_penalty ?? defaults.repetitionPenalty ?? 1,
     logitBias: logitBias(body.logit_bias, context.vocabSize),
-    allowedTokenIds: allowedTokens(body.allowed_token_ids, context.vocabSize),
+    allowedTokenIds: tokenList(body.allowed_token_ids, 'allowed_token_ids', context.vocabSize),
     badWords: await badWords(body.bad_words, context.text),
   };
 }
@@ -91,12 +91,6 @@ export function checkTokens(ids: readonly number[], param: string, vocabSize: nu
 
 function outsideVocabulary(param: string, id: number, vocabSize: number): string {
   return `'${param}' has the token id ${id}, but the vocabulary's ids go from 0 to ${vocabSize - 1}.`;
-}
-
-function allowedTokens(ids: readonly number[] | null | undefined, vocabSize: number): readonly TokenId[] {
-  if (ids?.length === 0)
-    throw invalid('allowed_token_ids', "'allowed_token_ids' must not be empty: nothing could follow.");
-  return tokenList(ids, 'allowed_token_ids', vocabSize);
 }
 
 function logitBias(bias: Readonly<Record<string, number>> | null | undefined, vocabSize: number): [TokenId, number][] {

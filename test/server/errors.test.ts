@@ -74,6 +74,7 @@ const both: BadBody[] = [
   ['{"prompt_logprobs":21}', 'prompt_logprobs'],
   ['{"prompt_logprobs":1,"stream":true}', 'prompt_logprobs', /stream/],
   ['{"truncate_prompt_tokens":-2}', 'truncate_prompt_tokens'],
+  ['{"truncate_prompt_tokens":0}', 'truncate_prompt_tokens', /nothing would be left/],
   ['{"stream":"yes"}', 'stream'],
   ['{"stream":1}', 'stream'],
   ['{"stream_options":{"include_usage":true}}', 'stream_options', /'stream' is true/],

@@ -80,11 +80,11 @@ function describe(operation: Operation, known: Known, keys: boolean): object {
 }
 
 function answerContent(answer: Operation['answer'], streams: boolean | undefined): object {
-  const text = { schema: { type: 'string' } };
+  const string = { type: 'string' };
   return {
     ...(answer !== 'text' && { 'application/json': { schema: answerSchema(answer) } }),
-    ...(answer === 'text' && !streams && { 'text/plain': text }),
-    ...(streams && { 'text/event-stream': text }),
+    ...(answer === 'text' && !streams && { 'text/plain': { schema: string } }),
+    ...(streams && { 'text/event-stream': { schema: eventSchema } }),
   };
 }
 
@@ -99,6 +99,17 @@ function answerSchema(schema: z.ZodType): object {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' });
   return json;
 }
+
+/** Of each event, as testers read it. */
+const eventSchema = {
+  type: 'object',
+  properties: {
+    event: { type: 'string' },
+    data: { type: 'string', description: 'JSON, or [DONE] at the end.' },
+    id: { type: 'string', description: 'For Last-Event-ID, where streams can be resumed.' },
+  },
+  required: ['data'],
+};
 
 /** JSON Schema of a body, with the ranges that the model sets: its name, and the ids of its vocabulary. */
 function bodySchema(schema: z.ZodType, { model, vocabSize }: Known): object {

@@ -4,7 +4,7 @@ import type { ChatMessage } from '../../text/text-model.js';
 import { requestLimits } from '../config.js';
 import { invalid } from '../errors.js';
 import { content, contentText } from './content.js';
-import { encodingFields, flag, roles, sharedFields } from './shared.js';
+import { encodingFields, flag, roles, sharedFields, textFormat, toolChoice } from './shared.js';
 
 const message = z.looseObject({
   role: z.enum(roles, { error: `must be one of ${roles.join(', ')}` }),
@@ -18,7 +18,7 @@ export const chatFields = {
   continue_final_message: flag,
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
   tools: z.array(z.looseObject({ type: z.string() })).nullish(),
-  tool_choice: z.unknown().optional(),
+  tool_choice: toolChoice,
 } as const;
 
 const conversation = z.object({ ...chatFields, ...encodingFields }).omit({ messages: true });
@@ -32,7 +32,7 @@ export const chatBody = z.object({
   max_tokens: z.int().min(1).nullish(),
   logprobs: flag,
   top_logprobs: z.int().min(0).max(requestLimits.logprobs).nullish(),
-  response_format: z.looseObject({ type: z.string() }).nullish(),
+  response_format: textFormat,
 });
 
 export type ChatBody = z.output<typeof chatBody>;

@@ -53,7 +53,7 @@ export const completionBody = z.object({
   best_of: z.int().min(1).max(requestLimits.choices).nullish(),
   echo: flag,
   logprobs: alternatives,
-  suffix: z.string().nullish(),
+  suffix: z.string().meta({ maxLength: 0 }).nullish(),
 });
 
 export type CompletionBody = z.output<typeof completionBody>;

@@ -2,10 +2,6 @@
 import { z } from 'zod';
 import { clip, invalid } from '../errors.js';
 
-export const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))], {
-  error: 'must be a string or an array of parts such as {"type":"text","text":"..."}',
-});
-
 /** Types of parts that hold a text, and under which key. */
 const textKeys: Readonly<Record<string, string>> = {
   text: 'text',
@@ -13,6 +9,19 @@ const textKeys: Readonly<Record<string, string>> = {
   output_text: 'text',
   refusal: 'refusal',
 };
+
+/** Other parts pass here, to be refused with a message that says what they are. */
+const part = z.looseObject({ type: z.string() }).meta({
+  oneOf: Object.entries(textKeys).map(([type, key]) => ({
+    type: 'object',
+    properties: { type: { const: type }, [key]: { type: 'string' } },
+    required: ['type', key],
+  })),
+});
+
+export const content = z.union([z.string(), z.array(part)], {
+  error: 'must be a string or an array of parts such as {"type":"text","text":"..."}',
+});
 
 /** The text of a content, its parts joined with line ends. Throws ApiError (400) naming `path` for other parts. */
 export function contentText(value: z.output<typeof content>, path: string): string {

@@ -4,15 +4,36 @@ import type { ChatMessage } from '../../text/text-model.js';
 import { requestLimits } from '../config.js';
 import { clip, invalid } from '../errors.js';
 import { content, contentText } from './content.js';
-import { encodingFields, flag, roles, sharedFields } from './shared.js';
+import { encodingFields, flag, roles, sharedFields, textFormat, toolChoice } from './shared.js';
 
 const loose = z.record(z.string(), z.unknown()).nullish();
 
-const item = z.looseObject({
-  type: z.string().nullish(),
-  role: z.enum(roles, { error: `must be one of ${roles.join(', ')}` }).nullish(),
-  content: content.nullish(),
+/** Checked later, for a message that says why. */
+const unsupported = z.unknown().meta({ type: 'null' }).optional();
+
+const strings = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { type: 'string' }]));
+const itemOf = (type: string, properties: object, required: readonly string[]) => ({
+  type: 'object',
+  properties: { type: { const: type }, ...properties },
+  required,
 });
+const { $schema: _, ...contentSchema } = z.toJSONSchema(content, { io: 'input' });
+const messageFields = { role: { enum: roles }, content: contentSchema };
+
+const item = z
+  .looseObject({
+    type: z.string().nullish(),
+    role: z.enum(roles, { error: `must be one of ${roles.join(', ')}` }).nullish(),
+  })
+  // What each kind needs is checked one by one later.
+  .meta({
+    anyOf: [
+      itemOf('message', { ...messageFields, type: { enum: ['message', null] } }, ['role', 'content']),
+      itemOf('function_call', strings('call_id', 'name', 'arguments'), ['type', 'call_id', 'name', 'arguments']),
+      itemOf('function_call_output', { ...strings('call_id'), output: contentSchema }, ['type', 'call_id', 'output']),
+      itemOf('reasoning', {}, ['type']),
+    ],
+  });
 
 const {
   // What OpenAI's endpoint has under other names, or has not.
@@ -33,18 +54,18 @@ export const responsesBody = z.object({
   max_output_tokens: z.int().min(1).nullish(),
   top_logprobs: z.int().min(0).max(requestLimits.logprobs).nullish(),
   include: z.array(z.string()).nullish(),
-  tools: z.array(z.looseObject({ type: z.string() })).nullish(),
-  tool_choice: z.unknown().optional(),
+  tools: z.array(z.looseObject({ type: z.string().meta({ const: 'function' }) })).nullish(),
+  tool_choice: toolChoice,
   parallel_tool_calls: flag,
-  text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
+  text: z.looseObject({ format: textFormat }).nullish(),
   reasoning: loose,
   truncation: z.enum(['auto', 'disabled'], { error: 'must be auto or disabled' }).nullish(),
   metadata: z.record(z.string(), z.string()).nullish(),
   store: flag,
-  background: flag,
-  previous_response_id: z.string().nullish(),
-  conversation: z.unknown().optional(),
-  prompt: loose,
+  background: z.boolean().meta({ const: false }).nullish(),
+  previous_response_id: unsupported,
+  conversation: unsupported,
+  prompt: unsupported,
   chat_template_kwargs: loose,
 });
 
@@ -67,21 +88,18 @@ function add(messages: ChatMessage[], item: Item, path: string): void {
   switch (item.type ?? 'message') {
     case 'message':
       if (!item.role) throw invalid(`${path}.role`, `'${path}.role' is required.`);
-      if (item.content === undefined || item.content === null) {
-        throw invalid(`${path}.content`, `'${path}.content' is required.`);
-      }
-      messages.push({ role: item.role, content: contentText(item.content, `${path}.content`) });
+      messages.push({ role: item.role, content: textOf(item, 'content', path) });
       break;
     case 'function_call':
       addCall(messages, item, path);
       break;
-    case 'function_call_output': {
-      const output = content.safeParse(item['output']);
-      if (!output.success) throw invalid(`${path}.output`, `'${path}.output' must be a string or an array of parts.`);
-      const text = contentText(output.data, `${path}.output`);
-      messages.push({ role: 'tool', content: text, tool_call_id: string(item, 'call_id', path) });
+    case 'function_call_output':
+      messages.push({
+        role: 'tool',
+        content: textOf(item, 'output', path),
+        tool_call_id: string(item, 'call_id', path),
+      });
       break;
-    }
     case 'reasoning':
       break;
     default:
@@ -103,6 +121,12 @@ function addCall(messages: ChatMessage[], item: Item, path: string): void {
   } else {
     messages.push({ role: 'assistant', content: '', tool_calls: [call] });
   }
+}
+
+function textOf(item: Item, key: string, path: string): string {
+  const { success, data } = content.safeParse(item[key]);
+  if (!success) throw invalid(`${path}.${key}`, `'${path}.${key}' must be a string or an array of parts.`);
+  return contentText(data, `${path}.${key}`);
 }
 
 function string(item: Item, key: string, path: string): string {

@@ -38,6 +38,13 @@ const seed = z
   .meta({ type: 'integer' })
   .nullish();
 
+/** What only this is supported of: checked later, for a message that says so. */
+export const toolChoice = z
+  .unknown()
+  .meta({ enum: ['none', 'auto', null] })
+  .optional();
+export const textFormat = z.looseObject({ type: z.string().meta({ const: 'text' }) }).nullish();
+
 /** How text becomes tokens. */
 export const encodingFields = {
   /** Put BOS (and the like) around it where the tokenizer does; default true for a prompt, false for a chat. */
@@ -69,12 +76,17 @@ export const sharedFields = {
     .record(z.string(), z.number().min(-100).max(100))
     .meta({ propertyNames: { pattern: '^\\d{1,15}$' } })
     .nullish(),
-  allowed_token_ids: tokenIds,
+  allowed_token_ids: z.array(tokenId).min(1).nullish(),
   bad_words: z.array(z.string()).max(1024).nullish(),
   prompt_logprobs: alternatives,
   skip_special_tokens: flag,
   ...encodingFields,
-  truncate_prompt_tokens: z.int().min(-1).nullish(),
+  truncate_prompt_tokens: z
+    .int()
+    .min(-1)
+    .refine((count) => count !== 0, { error: 'must not be 0: nothing would be left' })
+    .meta({ not: { const: 0 } })
+    .nullish(),
   return_token_ids: flag,
   priority: z.int().nullish(),
   request_id: z.string().min(1).max(128).nullish(),
