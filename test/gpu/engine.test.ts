@@ -1,11 +1,12 @@
 /** The engine's loop on the device: preemption, and many endings of all kinds. */
+import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EngineLoop } from '../../src/engine/loop.js';
 import type { ChoiceOutput, Command, GenerationRequest } from '../../src/engine/protocol.js';
 import type { ModelRunner, StepBatch } from '../../src/model/runner.js';
 import { requestOf, ScriptedPort } from '../support/engine.js';
 import { matchesUpToGap, readExpected } from '../support/greedy.js';
-import { loadOnDevice } from './support/models.js';
+import { loadOnDevice, MODELS } from './support/models.js';
 import { residentBytes } from './support/process.js';
 
 const cases = readExpected('tiny-llama');
@@ -66,19 +67,22 @@ async function runLoop(
 
 const generate = (request: GenerationRequest): Command => ({ kind: 'generate', request });
 
-describe('preemption', () => {
+describe.each(readdirSync(MODELS))('preemption of %s', (name) => {
   it('changes no token: sequences that lost their blocks are computed again', async () => {
+    const expected = readExpected(name);
+    const { runner } = await loadOnDevice(name);
     const requests = Array.from({ length: 6 }, (_, i) =>
       // Of its own salt each, so that equal prompts share no block.
-      requestOf({ id: i, prompt: cases[i % cases.length]!.ids, maxTokens: 40, cacheSalt: String(i) }),
+      requestOf({ id: i, prompt: expected[i % 3]!.ids, maxTokens: 40, cacheSalt: String(i) }),
     );
     // Six sequences of up to 69 tokens want 3 blocks each in the end.
-    const { outputs, loop } = await runLoop(new LimitedRunner(device, 8), new Map([[0, requests.map(generate)]]));
+    const { outputs, loop } = await runLoop(new LimitedRunner(runner, 8), new Map([[0, requests.map(generate)]]));
+    await runner.dispose();
     expect(loop.scheduler.preemptions).toBeGreaterThan(0);
     for (const { id } of requests) {
       const tokens = outputs.filter((output) => output.request === id).flatMap((output) => output.tokens);
       expect(tokens).toHaveLength(40);
-      expect(matchesUpToGap(tokens, cases[id % cases.length]!, 0.05)).toBe(true);
+      expect(matchesUpToGap(tokens, expected[id % 3]!, 0.05)).toBe(true);
     }
   });
 });
