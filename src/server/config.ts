@@ -62,6 +62,10 @@ export const requestLimits = {
   /** Prompts times choices. */
   sequences: 2048,
   stopStrings: 16,
+  /** Characters of a stop string. */
+  stopLength: 10_000,
+  /** Messages of a chat: rendering many thousands of them keeps the thread from all others. */
+  messages: 10_000,
   logprobs: 20,
   /** Nesting of objects and arrays in a body. */
   depth: 100,

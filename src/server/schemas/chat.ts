@@ -13,7 +13,7 @@ const message = z.looseObject({
 
 /** What makes a prompt of a conversation. */
 export const chatFields = {
-  messages: z.array(message).min(1),
+  messages: z.array(message).min(1).max(requestLimits.messages),
   add_generation_prompt: flag,
   continue_final_message: flag,
   chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),

@@ -15,9 +15,10 @@ export const tokenIds = z.array(tokenId).nullish();
 export const alternatives = z.int().min(0).max(requestLimits.logprobs).nullish();
 
 /** Stop strings: one or several; empty ones are ignored later. */
+const stopString = z.string().max(requestLimits.stopLength);
 const stop = z
-  .union([z.string(), z.array(z.string()).max(requestLimits.stopStrings)], {
-    error: `must be a string or an array of at most ${requestLimits.stopStrings} strings`,
+  .union([stopString, z.array(stopString).max(requestLimits.stopStrings)], {
+    error: `must be a string of at most ${requestLimits.stopLength} characters or an array of at most ${requestLimits.stopStrings} of them`,
   })
   .nullish();
 
