@@ -27,6 +27,26 @@ function* combinations(): Generator<Combination> {
               for (const tokensPerStep of [1, 3]) yield { n, prompts, echo, logprobs, stop, ids, tokensPerStep };
 }
 
+/** Every way to ask for usage in a stream; undefined asks for nothing. */
+const usages = [
+  undefined,
+  { include_usage: true },
+  { continuous_usage_stats: true },
+  { include_usage: true, continuous_usage_stats: true },
+];
+
+/** Usage is where it was asked for, and in the end that of the whole answer. Takes a last chunk of its own away. */
+function checkUsage(chunks: Json[], options: (typeof usages)[number], whole: Json): void {
+  if (options?.include_usage) {
+    const last = chunks.pop();
+    expect(last.choices).toEqual([]);
+    expect(last.usage).toEqual(whole);
+  }
+  if (options?.continuous_usage_stats) expect(chunks.at(-1).usage).toEqual(whole);
+  const between = options?.continuous_usage_stats ? 'object' : options?.include_usage ? 'null' : 'undefined';
+  for (const { usage } of chunks) expect(usage === null ? 'null' : typeof usage).toBe(between);
+}
+
 /** A stream's chunks put together to what the whole answer must be. */
 function assemble(chunks: Json[], key: 'text' | 'delta'): Json[] {
   const choices: Json[] = [];
@@ -75,10 +95,11 @@ describe('a streamed answer equals the whole one', () => {
         return_token_ids: ids,
       };
       const whole: Json = await (await completion(body)).json();
-      const options = { stream: true, stream_options: { include_usage: true } };
-      const chunks = await streamed(await completion({ ...body, ...options }));
-      expect(comparable(assemble(chunks, 'text'))).toEqual(comparable(whole.choices));
-      expect(chunks.at(-1).usage).toEqual(whole.usage);
+      for (const stream_options of usages) {
+        const chunks = await streamed(await completion({ ...body, stream: true, stream_options }));
+        checkUsage(chunks, stream_options, whole.usage);
+        expect(comparable(assemble(chunks, 'text'))).toEqual(comparable(whole.choices));
+      }
       for (const { text, logprobs: lists } of whole.choices) if (lists) expect(lists.tokens.join('')).toBe(text);
       count++;
     }
@@ -97,10 +118,11 @@ describe('a streamed answer equals the whole one', () => {
         return_token_ids: ids,
       };
       const whole: Json = await (await chat(body)).json();
-      const chunks = await streamed(await chat({ ...body, stream: true }));
-      const streamedChoices = assemble(chunks, 'delta');
-      // Where nothing was shown, a stream has no event with a list.
-      expect(comparable(streamedChoices)).toEqual(comparable(whole.choices));
+      for (const stream_options of usages) {
+        const chunks = await streamed(await chat({ ...body, stream: true, stream_options }));
+        checkUsage(chunks, stream_options, whole.usage);
+        expect(comparable(assemble(chunks, 'delta'))).toEqual(comparable(whole.choices));
+      }
     }
   });
 });
