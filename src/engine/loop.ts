@@ -10,8 +10,9 @@ import type { EnginePort } from './port.js';
 import type { Command, EngineFault, Seconds } from './protocol.js';
 import { Readout } from './readout.js';
 import { type RequestLimits, Requests } from './requests.js';
+import type { SchedulerLimits } from './scheduler/limits.js';
 import type { Plan } from './scheduler/plan.js';
-import { Scheduler, type SchedulerLimits } from './scheduler/scheduler.js';
+import { Scheduler } from './scheduler/scheduler.js';
 
 export interface LoopLimits extends Omit<SchedulerLimits, 'maxScoredTokens'>, RequestLimits {
   /** Whether prompts share what they begin with; true if not given. */

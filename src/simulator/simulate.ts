@@ -4,10 +4,11 @@
  */
 import { PagedCache } from '../engine/kv/paged-cache.js';
 import type { Seconds } from '../engine/protocol.js';
+import type { SchedulerLimits } from '../engine/scheduler/limits.js';
 import type { QueueLimits } from '../engine/scheduler/queue-limits.js';
 import { queueFull } from '../engine/scheduler/queue-limits.js';
 import { refusal } from '../engine/scheduler/refusal.js';
-import { NO_TOKEN, Scheduler, type SchedulerLimits } from '../engine/scheduler/scheduler.js';
+import { NO_TOKEN, Scheduler } from '../engine/scheduler/scheduler.js';
 import { Sequence } from '../engine/sequence.js';
 import { type StepTimes, stepTime } from './step-time.js';
 import { Tally } from './tally.js';

@@ -1,7 +1,8 @@
 /** A scheduler without a model: sequences of given lengths, and steps that always sample token 1. */
 import { PagedCache } from '../../src/engine/kv/paged-cache.js';
+import type { SchedulerLimits } from '../../src/engine/scheduler/limits.js';
 import type { Plan } from '../../src/engine/scheduler/plan.js';
-import { NO_TOKEN, Scheduler, type SchedulerLimits } from '../../src/engine/scheduler/scheduler.js';
+import { NO_TOKEN, Scheduler } from '../../src/engine/scheduler/scheduler.js';
 import { Sequence } from '../../src/engine/sequence.js';
 import { requestOf } from './engine.js';
 

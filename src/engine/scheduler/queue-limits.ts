@@ -1,6 +1,6 @@
 /** How much may wait: bounds by requests, by tokens of their prompts and by time, and what to say beyond them. */
 import type { EngineFault, Seconds } from '../protocol.js';
-import type { QueueState } from './scheduler.js';
+import type { QueueState } from './limits.js';
 
 export interface QueueLimits {
   /** Requests that wait at the same time, at most, beside those for which there is a slot; any number if not given. */

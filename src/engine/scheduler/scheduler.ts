@@ -8,42 +8,18 @@
  * it ends; then it is the turn of the next. That is why every sequence ends.
  */
 import type { PagedCache } from '../kv/paged-cache.js';
-import type { Batching, FinishReason, GenerationRequest, Seconds, TokenId } from '../protocol.js';
+import type { FinishReason, GenerationRequest, Seconds, TokenId } from '../protocol.js';
 import type { Sequence } from '../sequence.js';
 import { Admission } from './admission.js';
 import { BatchGate } from './batching.js';
 import { Deadlines } from './deadlines.js';
 import { Forks } from './forks.js';
+import type { QueueState, SchedulerLimits } from './limits.js';
 import { Plan } from './plan.js';
 import { takenSlots } from './room.js';
 import { RunningList } from './running-list.js';
 import { TokenBudget } from './token-budget.js';
 import { WaitingQueue } from './waiting-queue.js';
-
-/** What waits for admission, and how many more sequences could run. */
-export interface QueueState {
-  readonly requests: number;
-  /** Of their prompts. */
-  readonly tokens: number;
-  readonly freeSlots: number;
-}
-
-export interface SchedulerLimits {
-  /** Sequences that run at the same time, at most. */
-  readonly maxNumSeqs: number;
-  /** Tokens of a step, at most. */
-  readonly maxNumBatchedTokens: number;
-  /** Prompt tokens scored in a step, at most; see `BudgetLimits`. */
-  readonly maxScoredTokens: number;
-  /** Prompts under way that take more than a step each, at most; 2 if not given. */
-  readonly maxNumPartialPrefills?: number | undefined;
-  /** Whether users of a priority get equal shares; true if not given. */
-  readonly fairShare?: boolean | undefined;
-  /** Continuous if not given. */
-  readonly batching?: Batching | undefined;
-  /** How long a dynamic or static batch waits to be full. */
-  readonly batchWindow?: Seconds | undefined;
-}
 
 /** In `commit`: no token was sampled for this chunk. */
 export const NO_TOKEN: TokenId = -1;
