@@ -105,7 +105,7 @@ export class TokenBudget {
   /** Takes back what a sequence was given. */
   withdraw(sequence: Sequence): void {
     this.#left += sequence.planned;
-    if (scoresPrompt(sequence)) this.#scoresLeft += sequence.planned;
+    if (scoresPrompt(sequence) && sequence.pending > 1) this.#scoresLeft += sequence.planned;
     sequence.planned = 0;
   }
 
