@@ -14,10 +14,13 @@ import {
 } from './support/golden.js';
 import { loadForBench, readPrecisions } from './support/model.js';
 import { readOptions } from './support/options.js';
+import { bundledModel } from './support/paths.js';
 import { argmax, type Chunk, Sequences } from './support/sequences.js';
 import { formatTable, mean } from './support/statistics.js';
 
 const options = readOptions({
+  /** Another version of the bundled model, such as one with coarser weights. */
+  model: { type: 'string', default: bundledModel },
   precision: { type: 'string', default: 'int8' },
   device: { type: 'string', default: 'cpu' },
   'block-size': { type: 'string', default: '32' },
@@ -117,7 +120,12 @@ async function greedyReport(runner: ModelRunner, cases: readonly GreedyCase[], g
 async function measure(precision: Precision | 'auto'): Promise<string[][]> {
   const docs = readDistributions();
   const device = options.device === 'webgpu' ? 'webgpu' : 'cpu';
-  const { runner } = await loadForBench({ precision, device, blockSize: Number(options['block-size']) });
+  const { runner } = await loadForBench({
+    model: options.model,
+    precision,
+    device,
+    blockSize: Number(options['block-size']),
+  });
   const rows: string[][] = [];
   const reference = mean(docs.map(({ loss }) => loss));
   for (const chunk of options.chunks.split(',').map(Number)) {

@@ -4,6 +4,8 @@ import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Precision } from '../../src/engine/protocol.js';
 import { benchConfig } from '../support/model.js';
+import { bundledModel } from '../support/paths.js';
+import type { QuantizedType } from './convert/quantize.js';
 import type { LlamaOptions } from './drivers/llama.js';
 import type { DriverName, DriverOptions } from './drivers/main.js';
 import { convertedModel, ggufModel, huggingfaceModel, npmPackages, scripts, virtualEnvironment } from './install.js';
@@ -75,18 +77,18 @@ function sluice(precision: Precision): Peer {
   };
 }
 
-export async function llamaOptions(type: 'Q4_0' | 'Q8_0', setting: Setting): Promise<LlamaOptions> {
+export async function llamaOptions(type: QuantizedType | 'Q4_1', setting: Setting): Promise<LlamaOptions> {
   const platform = `@node-llama-cpp/${process.platform}-${process.arch}@${NODE_LLAMA_CPP}`;
   return {
     directory: await npmPackages(`node-llama-cpp-${NODE_LLAMA_CPP}`, [`node-llama-cpp@${NODE_LLAMA_CPP}`, platform]),
-    model: await ggufModel(type),
+    model: type === 'Q4_1' ? bundledModel : await ggufModel(type),
     sequences: setting.sequences,
     contextSize: setting.length,
     threads: setting.threads,
   };
 }
 
-function llama(type: 'Q4_0' | 'Q8_0'): Peer {
+function llama(type: QuantizedType | 'Q4_1'): Peer {
   return {
     name: `llama.cpp ${type}`,
     ours: false,
@@ -143,6 +145,7 @@ export const PEERS: Readonly<Record<string, Peer>> = {
   'sluice-int4': sluice('int4'),
   'sluice-fp32': sluice('fp32'),
   'llama-q4_0': llama('Q4_0'),
+  'llama-q4_1': llama('Q4_1'),
   'llama-q8_0': llama('Q8_0'),
   'genai-int4': genai('int4'),
   'genai-int8': genai('int8'),
@@ -151,6 +154,6 @@ export const PEERS: Readonly<Record<string, Peer>> = {
 };
 
 /** vLLM is named to be had: it installs some gigabytes, and starts for minutes. */
-export const DEFAULT_PEERS = 'sluice-int8,llama-q4_0,llama-q8_0,genai-int4,genai-int8,openvino';
+export const DEFAULT_PEERS = 'sluice-int8,sluice-int4,llama-q4_0,llama-q8_0,genai-int4,genai-int8,openvino';
 
 export const defaultThreads = availableParallelism();
