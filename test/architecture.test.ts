@@ -13,7 +13,11 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url));
 const PARTS: readonly (readonly [part: string, prefixes: readonly string[], mayImport: readonly string[]])[] = [
   ['leaf', ['errors.ts', 'version.ts'], []],
   ['protocol', ['engine/protocol.ts', 'engine/clock.ts'], []],
-  ['client', ['engine/client.ts', 'engine/worker-client.ts', 'engine/request-stream.ts'], ['protocol']],
+  [
+    'client',
+    ['engine/client.ts', 'engine/worker-client.ts', 'engine/request-stream.ts', 'engine/flush-queue.ts'],
+    ['protocol'],
+  ],
   ['kv', ['engine/kv/'], ['protocol']],
   ['scheduler', ['engine/scheduler/', 'engine/sequence.ts'], ['kv', 'protocol']],
   ['sampler', ['engine/sampler/'], ['scheduler', 'protocol', 'runner']],

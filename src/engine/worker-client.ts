@@ -4,6 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { UserError } from '../errors.js';
 import { type EngineClient, EngineError, type EngineState, type NewRequest } from './client.js';
 import { now } from './clock.js';
+import { FlushQueue } from './flush-queue.js';
 import type {
   ChoiceOutput,
   Command,
@@ -48,6 +49,7 @@ export class WorkerEngineClient implements EngineClient {
   readonly #worker: Worker;
   readonly #options: StartOptions;
   readonly #streams = new Map<RequestId, RequestStream>();
+  readonly #flushes = new FlushQueue();
   readonly #ready: Promise<EngineInfo>;
   readonly #exited: Promise<void>;
   #settleReady!: { resolve: (info: EngineInfo) => void; reject: (error: Error) => void };
@@ -176,18 +178,16 @@ export class WorkerEngineClient implements EngineClient {
 
   /** Outputs of requests that were aborted meanwhile are dropped. */
   #deliver(outputs: readonly ChoiceOutput[]): void {
-    const touched = new Set<RequestStream>();
     for (const output of outputs) {
       const stream = this.#streams.get(output.request);
       if (stream === undefined) continue;
       stream.push(output);
-      touched.add(stream);
+      this.#flushes.add(stream);
       if (!stream.ended) continue;
       this.#streams.delete(output.request);
       // An error of one choice ends the request; the engine is to stop the others.
       if (output.error !== undefined) this.#command({ kind: 'abort', request: output.request });
     }
-    for (const stream of touched) stream.flush();
   }
 
   #command(command: Command): void {

@@ -8,6 +8,7 @@ import { clientClosed } from './disconnect.js';
 import { ApiError, clip, toApiError } from './errors.js';
 import { authenticate, countAgainstKey } from './keys/authenticate.js';
 import { LiveRequests } from './live-requests.js';
+import { pace } from './pace.js';
 import { isRequestId, newRequestId, setRequestId } from './request-id.js';
 import { ResumableStreams, resumption } from './resume.js';
 import { cacheRoutes } from './routes/cache.js';
@@ -51,7 +52,9 @@ export function createApp(deps: AppDeps): Hono<AppEnv> {
   const { config } = deps;
   const streams =
     config.resumeWindow > 0 ? new ResumableStreams({ window: config.resumeWindow, ...resumeMemory }) : undefined;
+  const paced = pace();
   for (const path of generationPaths) {
+    app.post(path, paced);
     if (streams) app.post(path, resumption(streams, config));
     app.post(path, countAgainstKey);
   }
