@@ -24,7 +24,9 @@ export async function calibrateSteps(options: CalibrateOptions): Promise<number>
     await load.warmUp();
     steps.length = 0;
     await load.run();
-    const where = `${info.deviceDescription}; ${cpus()[0]?.model.trim() ?? 'unknown processor'}`;
+    // What follows the first part says why the device was chosen.
+    const [device] = info.deviceDescription.split(';');
+    const where = `${device}; ${cpus()[0]?.model.trim() ?? 'an unknown processor'}`;
     const {
       times,
       steps: count,

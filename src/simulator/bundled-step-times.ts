@@ -2,6 +2,6 @@
 import type { StepTimes } from './step-time.js';
 
 export const bundledStepTimes: StepTimes = {
-  description: 'placeholder',
-  microseconds: [1000, 1000, 200, 100, 200, 100, 1, 0.1],
+  description: 'SmolLM2-135M-Instruct (int8) on ONNX Runtime on the CPU, 2 threads; AMD EPYC',
+  microseconds: [28793.6, 0, 0, 90.7244, 1866.08, 281.147, 32.642, 2.73191],
 };
