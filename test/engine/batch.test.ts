@@ -18,7 +18,7 @@ test('a decode, a scored chunk and the start of a prompt, one after another with
   let plan = scheduler.schedule(0);
   scheduler.commit(plan, [14]);
   add([20, 21, 22], { promptLogprobs: 1, maxTokens: 2 });
-  add([30, 31, 32, 33, 34, 35, 36, 37, 38]);
+  add([30, 31, 32, 33, 34, 35, 36, 37, 38, 39]);
   plan = scheduler.schedule(0);
   const greedy = (sequence: Sequence) => sequence.promptLength !== 3;
   const batch = builder.build(plan, greedy);
@@ -34,8 +34,8 @@ test('a decode, a scored chunk and the start of a prompt, one after another with
 
   scheduler.commit(plan, [15, 23, NO_TOKEN]);
   const next = builder.build(scheduler.schedule(0), greedy);
-  expect([...next.tokens]).toEqual([15, 23, 38]);
+  expect([...next.tokens]).toEqual([15, 23, 38, 39]);
   expect([...next.pastLengths]).toEqual([5, 3, 8]);
   expect([...next.blockTables]).toEqual([0, 1, 0, 2, 0, 0, 3, 4, 5]);
-  expect([...next.logitRows]).toEqual([0, 1, 2]);
+  expect([...next.logitRows]).toEqual([0, 1, 3]);
 });

@@ -38,12 +38,13 @@ export function takenSlots(running: Iterable<Sequence>): number {
 
 /**
  * Leading tokens of a sequence that may come from the prefix cache: at least one is computed, for its logits, and of a
- * prompt that is scored all whose logits are still wanted.
+ * prompt that is scored all whose logits are still wanted. Of a longer one it is two: a token computed alone goes through
+ * the kernels of decodes, which round differently, and the answer would then depend on what the cache holds.
  */
 export function reusableTokens(sequence: Sequence): number {
   const { promptLength, promptScored } = sequence;
   const scoring = scoresPrompt(sequence) && promptScored < promptLength;
-  return scoring ? Math.max(0, promptScored - 1) : sequence.length - 1;
+  return scoring ? Math.max(0, promptScored - 1) : Math.max(0, sequence.length - 2);
 }
 
 /**

@@ -156,8 +156,9 @@ export class TokenBudget {
 }
 
 /**
- * Tokens of a prompt to take into a step. A chunk that does not finish the prompt ends on a block's border, so that what
- * is computed does not depend on how the prompt was cut.
+ * Tokens of a prompt to take into a step. A chunk that does not finish the prompt ends on a block's border, and leaves more
+ * than one token, which would go through the kernels of decodes: so what is computed does not depend on how the prompt
+ * was cut.
  * @param mayBreakBlock whether to end inside a block rather than to take nothing
  */
 export function chunkLength(
@@ -168,8 +169,10 @@ export function chunkLength(
   mayBreakBlock: boolean,
 ): number {
   if (pending <= room) return pending;
-  const end = computed + room;
+  const most = Math.min(room, pending - 2);
+  const end = computed + most;
   const border = end - (end % blockSize);
   if (border > computed) return border - computed;
-  return mayBreakBlock ? room : 0;
+  if (!mayBreakBlock) return 0;
+  return most > 0 ? most : room;
 }

@@ -65,6 +65,13 @@ describe('chunks of a prompt', () => {
     expect(chunkLength(0, 100, 0, 16, true)).toBe(0);
   });
 
+  test('leave no token alone, unless a step has room for one only', () => {
+    expect(chunkLength(0, 49, 48, 16, true)).toBe(32);
+    expect(chunkLength(0, 17, 16, 16, true)).toBe(15);
+    expect(chunkLength(0, 17, 16, 16, false)).toBe(0);
+    expect(chunkLength(48, 2, 1, 16, true)).toBe(1);
+  });
+
   test('ask for no more scored rows than a step may have', () => {
     const { add, step } = setUp({ maxScoredTokens: 8, maxNumBatchedTokens: 64 });
     const scored = add(20, 5, { promptLogprobs: 0 });

@@ -2,9 +2,11 @@
  * Attention of the CPU backend over a paged pool that is only ever read: the step's own keys and values take part
  * straight from the graph and leave it as one output that the runner writes into the pool.
  *
- * Decode rows ("page-batched"): every page of the pool is one row of a batched product with the query of the sequence
- * that owns it, so keys and values are read where they lie. The partial results of a sequence's pages are merged by their
- * log-sum-exp, in logical order through a table, so that a sum does not depend on where its pages lie.
+ * Decode rows: the past of a sequence is cut into segments of a few pages. The pages of a segment are gathered through the
+ * block table into one run of slots, and all segments, padded to the longest, are one batched product with the queries of
+ * their rows. The last segment of a sequence sees the new token as well. The partial results of a sequence's segments are
+ * merged by their log-sum-exp, in logical order. How a sequence is cut depends on its length alone, so neither where its
+ * pages lie nor what else is in the step changes its sums.
  *
  * Prefill rows: a Loop over tiles of a chunk. Each gathers the pages of its past, adds the chunk's rows before it and runs
  * one fused GroupQueryAttention, so that nothing beyond the causal edge of a tile is computed or padded.
@@ -15,24 +17,23 @@ import { dataTypeCode } from '../../graph/data-type.js';
 
 const MICROSOFT = 'com.microsoft';
 
-/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, P pages, M merged parts. */
+/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, V segments, n pages of each. */
 export const ATTENTION_INPUTS = {
   /** bool [] each: whether the step has rows of this kind. */
   hasDecodes: 'has_decodes',
   hasPrefills: 'has_prefills',
-  /** i32 [P] decode row whose query a page is multiplied with. */
-  pageRows: 'page_rows',
-  /** i32 [P] pool page of each entry; used when `direct` is false. */
-  pageIds: 'page_ids',
-  /** bool []: entry p is pool page p, so that the pool is read in place. */
-  direct: 'pages_direct',
+  /** i32 [V] decode row that a segment belongs to. */
+  segmentRows: 'segment_rows',
+  /** i32 [V, KV heads, n] rows of the pool: page * KV heads + KV head. */
+  segmentPages: 'segment_pages',
+  /** i64 [2] 1 and the slots of a segment, n * page size. */
+  ownAndPast: 'own_and_past',
   /**
-   * i32 [D, heads, 1, M] and [D, heads, M]: where the parts of a row's head lie, in logical order: its pages, itself, and
-   * a masked page as padding. Log-sum-exps are numbered page * heads + head and then, for the rows, P * heads + row *
-   * heads + head; values the same, but P * heads + row * KV heads + KV head for the rows.
+   * i32 [D, heads, 1, M] and the same as [D, heads, M]: where the partial results of a row's head lie, in logical order:
+   * segment * heads + head. Rows of fewer than M segments are padded with one that is masked as a whole.
    */
-  lseTable: 'lse_table',
-  valueTable: 'value_table',
+  mergeTable: 'merge_table',
+  mergeRows: 'merge_rows',
   /** i64 [] number of tiles. */
   tileCount: 'tile_count',
 } as const;
@@ -41,11 +42,11 @@ export const ATTENTION_INPUTS = {
 export function windowInputs(window: number | undefined) {
   const suffix = window === undefined ? '' : `_window_${window}`;
   return {
-    /** f32 [P, 1, 1, page size] 0 where a slot may be seen, else very negative. */
-    pageMask: `page_mask${suffix}`,
+    /** f32 [V, 1, 1, 1 + n * page size] 0 where the new token, or a slot, may be seen, else very negative. */
+    segmentMask: `segment_mask${suffix}`,
     /** i64 [N, 7] what a tile computes and sees: `TILE_FIELDS`. */
     tiles: `tiles${suffix}`,
-    /** i32 [any] pool pages of the tiles' pasts, one tile after another. */
+    /** i32 [any] first pool rows (page * KV heads) of the pages of the tiles' pasts, one tile after another. */
     tilePages: `tile_pages${suffix}`,
   };
 }
@@ -69,21 +70,21 @@ export function declareAttentionInputs(
   const heads = architecture.numHeads;
   g.input(I.hasDecodes, 'bool', []);
   g.input(I.hasPrefills, 'bool', []);
-  g.input(I.pageRows, 'int32', ['P']);
-  g.input(I.pageIds, 'int32', ['P']);
-  g.input(I.direct, 'bool', []);
-  g.input(I.lseTable, 'int32', ['D', heads, 1, 'M']);
-  g.input(I.valueTable, 'int32', ['D', heads, 'M']);
+  g.input(I.segmentRows, 'int32', ['V']);
+  g.input(I.segmentPages, 'int32', ['V', architecture.numKvHeads, 'n']);
+  g.input(I.ownAndPast, 'int64', [2]);
+  g.input(I.mergeTable, 'int32', ['D', heads, 1, 'M']);
+  g.input(I.mergeRows, 'int32', ['D', heads, 'M']);
   g.input(I.tileCount, 'int64', []);
   for (const window of distinctWindows(architecture)) {
     const W = windowInputs(window);
-    g.input(W.pageMask, 'float32', ['P', 1, 1, blockSize]);
+    g.input(W.segmentMask, 'float32', ['V', 1, 1, 'slots']);
     g.input(W.tiles, 'int64', ['N', TILE_FIELDS.length]);
     g.input(W.tilePages, 'int32', ['Q']);
   }
   architecture.layers.forEach((_, n) => {
     for (const name of Object.values(cacheInputs(n))) {
-      g.input(name, cacheType, ['pages', architecture.numKvHeads, blockSize, architecture.headSize]);
+      g.input(name, cacheType, ['pool rows', blockSize * architecture.headSize]);
     }
   });
 }
@@ -92,7 +93,7 @@ export function distinctWindows(architecture: Architecture): (number | undefined
   return [...new Set(architecture.layers.map((layer) => layer.slidingWindow))];
 }
 
-/** [pages, KV heads, page size, head size] each. */
+/** [pages * KV heads, page size * head size] each. */
 export function cacheInputs(layer: number): { key: Value; value: Value } {
   return { key: `past_key_values.${layer}.key`, value: `past_key_values.${layer}.value` };
 }
@@ -157,67 +158,60 @@ function decodeAttention(
   const group = numHeads / kvHeads;
   const scale = new Float(architecture.attentionScale);
   const cache = cacheInputs(layer);
-  const mask = windowInputs(architecture.layers[layer]?.slidingWindow).pageMask;
-  const flat = g.int64([-1]);
+  const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
+  const { segmentRows, segmentPages, ownAndPast, mergeTable, mergeRows } = ATTENTION_INPUTS;
   const last = g.int64([-1]);
+  const reshape = (x: Value, shape: readonly number[], name: string) =>
+    g.node('Reshape', [x, g.int64(shape)], { name });
 
-  const q = g.node('Reshape', [rows.q, g.int64([-1, kvHeads, group, headSize])], { name: 'decode_q' });
-  const k = g.node('Reshape', [rows.k, g.int64([-1, kvHeads, 1, headSize])], { name: 'decode_k' });
+  // Each segment's row: q [V, KH, G, HS], k and v [V, KH, 1, HS].
+  const ownRows = (x: Value, name: string) => g.node('Gather', [x, segmentRows], { axis: 1, name });
+  const q = reshape(ownRows(rows.q, 'own_q_rows'), [-1, kvHeads, group, headSize], 'own_q');
+  const own = reshape(ownRows(rows.present, 'own_k_v_rows'), [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
+  const [k, v] = g.nodes('Split', [own, g.int64([kvHeads, kvHeads])], 2, { axis: 1, name: 'own_k_and_v' }) as [
+    Value,
+    Value,
+  ];
+  /** The slots of the segments' pages, [V, KH, n * page size, HS]. */
+  const past = (pool: Value, name: string) => {
+    const pages = g.node('Gather', [pool, segmentPages], { axis: 0, name: `${name}_pages` });
+    return reshape(asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
+  };
+  const score = (keys: Value, name: string) =>
+    g.node('FusedMatMul', [q, keys], { domain: MICROSOFT, name, transB: 1, alpha: scale });
 
-  // Partial results of every page: lse [P, KH, G, 1], weighted values [P, KH, G, HS].
-  const pageQueries = g.node('Gather', [q, ATTENTION_INPUTS.pageRows], { axis: 0, name: 'page_queries' });
-  const partials = (label: string, source: (b: GraphBuilder, pool: Value) => Value) =>
-    g.subgraph(label, (b) => {
-      const scores = b.node('FusedMatMul', [pageQueries, source(b, cache.key)], {
-        domain: MICROSOFT,
-        name: 'page_scores',
-        transB: 1,
-        alpha: scale,
-      });
-      const masked = b.node('Add', [scores, mask], { name: 'masked' });
-      const weights = b.node('Softmax', [masked], { axis: -1, name: 'page_softmax' });
-      // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
-      const max = b.node('ReduceMax', [masked, last], { keepdims: 1, name: 'page_max' });
-      const largest = b.node('ReduceMax', [weights, last], { keepdims: 1, name: 'page_largest' });
-      const lse = b.node('Sub', [max, b.node('Log', [largest], { name: 'page_log' })], { name: 'page_lse' });
-      const values = b.node('MatMul', [weights, source(b, cache.value)], { name: 'page_values' });
-      b.output(lse, 'float32', ['P', kvHeads, group, 1]);
-      b.output(values, 'float32', ['P', kvHeads, group, headSize]);
-    });
-  const [pageLse, pageValues] = g.nodes('If', [ATTENTION_INPUTS.direct], 2, {
-    name: 'pages',
-    then_branch: partials('direct', (b, pool) => asFloat32(b, pool, cacheType)),
-    else_branch: partials('gathered', (b, pool) =>
-      asFloat32(b, b.node('Gather', [pool, ATTENTION_INPUTS.pageIds], { axis: 0, name: 'gather_pages' }), cacheType),
-    ),
-  }) as [Value, Value];
-
-  // The new token attends to itself: a page of one slot, whose log-sum-exp is its score and whose value is its own.
-  const selfScores = g.node('FusedMatMul', [q, k], { domain: MICROSOFT, name: 'self_scores', transB: 1, alpha: scale });
-
-  // Merge: of each row and head, a softmax over the log-sum-exps of its pages and itself weighs their values.
-  const flatten = (x: Value, shape: Value, name: string) => g.node('Reshape', [x, shape], { name });
-  const vectors = g.int64([-1, headSize]);
-  const lse = g.node('Concat', [flatten(pageLse, flat, 'page_lse_flat'), flatten(selfScores, flat, 'self_lse_flat')], {
-    axis: 0,
-    name: 'lse',
+  // The new token comes first, so that the padding behind the slots leaves every sum as it is.
+  const scores = g.node('Concat', [score(k, 'own_score'), score(past(cache.key, 'key'), 'past_scores')], {
+    axis: 3,
+    name: 'scores',
   });
+  const masked = g.node('Add', [scores, mask], { name: 'masked' });
+  const weights = g.node('Softmax', [masked], { axis: -1, name: 'weights' });
+  const [ownWeight, pastWeights] = g.nodes('Split', [weights, ownAndPast], 2, {
+    axis: 3,
+    name: 'own_and_past_weights',
+  }) as [Value, Value];
   const values = g.node(
-    'Concat',
-    [flatten(pageValues, vectors, 'page_vectors'), flatten(rows.v, vectors, 'self_vectors')],
-    { axis: 0, name: 'vectors' },
+    'Add',
+    [
+      g.node('MatMul', [pastWeights, past(cache.value, 'value')], { name: 'past_values' }),
+      g.node('Mul', [ownWeight, v], { name: 'own_value' }),
+    ],
+    { name: 'segment_values' },
   );
-  const weights = g.node(
-    'Softmax',
-    [g.node('Gather', [lse, ATTENTION_INPUTS.lseTable], { axis: 0, name: 'merge_lse' })],
-    {
-      axis: -1,
-      name: 'merge_softmax',
-    },
-  );
-  const parts = g.node('Gather', [values, ATTENTION_INPUTS.valueTable], { axis: 0, name: 'merge_values' });
-  const merged = g.node('MatMul', [weights, parts], { name: 'merged' });
-  return g.node('Reshape', [merged, g.int64([1, -1, numHeads * headSize])], { name: 'decoded' });
+
+  // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
+  const largest = (x: Value, name: string) => g.node('ReduceMax', [x, last], { keepdims: 0, name });
+  const logLargest = g.node('Log', [largest(weights, 'largest_weight')], { name: 'log_largest_weight' });
+  const lse = g.node('Sub', [largest(masked, 'largest_score'), logLargest], { name: 'lse' });
+
+  // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values.
+  const lses = g.node('Gather', [reshape(lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
+  const shares = g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' });
+  const vectors = reshape(values, [-1, headSize], 'segment_vectors');
+  const parts = g.node('Gather', [vectors, mergeRows], { axis: 0, name: 'merge_values' });
+  const merged = g.node('MatMul', [shares, parts], { name: 'merged' });
+  return reshape(merged, [1, -1, numHeads * headSize], 'decoded');
 }
 
 /** Appends the rows of all tiles to `decoded`. */
@@ -267,18 +261,27 @@ function prefillAttention(
       num_outputs: TILE_FIELDS.length,
     }) as [Value, Value, Value, Value, Value, Value, Value];
     const pages = b.node('Slice', [inputs.tilePages, pagesBegin, pagesEnd, zero], { name: 'pages' });
+    const pageRows = b.node(
+      'Add',
+      [
+        pages,
+        b.constant(
+          'int32',
+          [kvHeads, 1],
+          Int32Array.from({ length: kvHeads }, (_, h) => h),
+        ),
+      ],
+      {
+        name: 'page_rows',
+      },
+    );
     const pastEnd = b.node('Add', [skip, past], { name: 'past_end' });
 
     /** Past pages and earlier rows of the chunk, [1, KH, past + begin - chunk, HS]. */
     const before = (pool: Value, ownHeads: Value, name: string) => {
-      const gathered = b.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
-      const byHead = b.node('Transpose', [asFloat32(b, gathered, cacheType)], {
-        perm: [1, 0, 2, 3],
-        name: `${name}_by_head`,
-      });
-      const flat = b.node('Reshape', [byHead, b.int64([1, kvHeads, -1, headSize])], {
+      const gathered = b.node('Gather', [pool, pageRows], { axis: 0, name: `${name}_pages` });
+      const flat = b.node('Reshape', [asFloat32(b, gathered, cacheType), b.int64([1, kvHeads, -1, headSize])], {
         name: `${name}_flat`,
-        allowzero: 0,
       });
       const seen = b.node('Slice', [flat, skip, pastEnd, two], { name: `${name}_past` });
       const own = b.node('Slice', [ownHeads, chunk, begin, two], { name: `${name}_own` });

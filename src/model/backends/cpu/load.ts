@@ -63,6 +63,9 @@ export async function loadCpuModel(
   return { runner, precision };
 }
 
+/** The largest finite number in half precision. */
+const MAX_FLOAT16 = 65504;
+
 /** Bytes of fp32 weights that a CPU's last cache holds: below, 8 bits save nothing and cost accuracy. */
 const CACHED_WEIGHTS = 32 * 2 ** 20;
 
@@ -95,7 +98,12 @@ async function buildCpuGraph(
   const logits = buildDecoder(g, architecture, lowering);
   reduceLogits(g, logits, architecture.vocabSize);
   const rows = g.node('Concat', present, { axis: 0, name: 'present_rows' });
-  g.nodes('Cast', [rows], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'stored_rows' });
+  // What half precision cannot hold must not become infinite: a later owner of the block multiplies it by zero.
+  const held =
+    cacheType === 'float32'
+      ? rows
+      : g.node('Clip', [rows, g.float32Scalar(-MAX_FLOAT16), g.float32Scalar(MAX_FLOAT16)], { name: 'held_rows' });
+  g.nodes('Cast', [held], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'stored_rows' });
   g.output(OUTPUTS.present, cacheType, [
     architecture.layers.length,
     'T',

@@ -28,8 +28,7 @@ export interface CpuRunnerOptions {
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
   readonly #inputs: StepInputBuilder;
-  #cacheFeeds: Record<string, Tensor> = {};
-  #cachePages = 0;
+  #cacheFeeds: Record<string, Tensor>;
 
   private constructor(
     private readonly session: InferenceSession,
@@ -38,6 +37,7 @@ export class CpuRunner implements ModelRunner {
     readonly description: string,
   ) {
     this.#inputs = new StepInputBuilder(pool.shape.blockSize, architecture);
+    this.#cacheFeeds = cacheFeeds(pool);
   }
 
   static async create(options: CpuRunnerOptions): Promise<CpuRunner> {
@@ -82,9 +82,9 @@ export class CpuRunner implements ModelRunner {
   }
 
   async run(batch: StepBatch): Promise<StepLogits> {
-    const { feeds, pages, slots, wholeRows } = this.#inputs.build(batch);
+    const { feeds, slots, wholeRows } = this.#inputs.build(batch);
     const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
-    const outputs = await this.session.run({ ...feeds, ...this.#cacheView(pages) }, fetches);
+    const outputs = await this.session.run({ ...feeds, ...this.#cacheFeeds }, fetches);
     // Written only now: a step that failed has touched nothing.
     this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
     const { vocabSize } = this;
@@ -120,21 +120,17 @@ export class CpuRunner implements ModelRunner {
     await this.session.release();
     this.#cacheFeeds = {};
   }
+}
 
-  /** The pool up to `pages`, as feeds; kept while the number of pages stays the same. */
-  #cacheView(pages: number): Record<string, Tensor> {
-    if (pages === this.#cachePages) return this.#cacheFeeds;
-    const { kvHeads, blockSize, headSize, type } = this.pool.shape;
-    const feeds: Record<string, Tensor> = {};
-    const view = (pool: CacheArray) =>
-      new Tensor(type, pool.subarray(0, pages * this.pool.pageElements), [pages, kvHeads, blockSize, headSize]);
-    this.architecture.layers.forEach((_, layer) => {
-      const names = cacheInputs(layer);
-      feeds[names.key] = view(this.pool.keys[layer] as CacheArray);
-      feeds[names.value] = view(this.pool.values[layer] as CacheArray);
-    });
-    this.#cacheFeeds = feeds;
-    this.#cachePages = pages;
-    return feeds;
+function cacheFeeds({ keys, values, shape }: CachePool): Record<string, Tensor> {
+  const { kvHeads, blockSize, headSize, type } = shape;
+  const width = blockSize * headSize;
+  const feeds: Record<string, Tensor> = {};
+  for (let layer = 0; layer < shape.layers; layer++) {
+    const names = cacheInputs(layer);
+    const rows = (shape.numBlocks + 1) * kvHeads;
+    feeds[names.key] = new Tensor(type, keys[layer] as CacheArray, [rows, width]);
+    feeds[names.value] = new Tensor(type, values[layer] as CacheArray, [rows, width]);
   }
+  return feeds;
 }

@@ -12,13 +12,17 @@ import { ROW_INPUTS } from './rows.js';
 /** Query rows of a prefill tile. Larger ones waste work beyond the causal edge, smaller ones cost more nodes. */
 export const TILE_ROWS = 128;
 
-/** What a masked slot adds to its score: finite, so that a fully masked page still gives numbers. */
+/**
+ * Slots of a decode's past that one segment holds at most. Longer segments cost short sequences more padding beside a long
+ * one; shorter ones make more parts to merge.
+ */
+const SEGMENT_SLOTS = 192;
+
+/** What a masked slot adds to its score: finite, so that a fully masked segment still gives numbers. */
 const MASKED = -1e30;
 
 export interface StepInputs {
   readonly feeds: Record<string, Tensor>;
-  /** Pages of the pool that the graph must see, from page 0. */
-  readonly pages: number;
   /** i32 [T] slot of each reordered row, counted through all pages. */
   readonly slots: Int32Array;
   /** How many rows of logits are wanted whole. */
@@ -82,9 +86,9 @@ export class StepInputBuilder {
     const inverse = Float32Array.from(summed, (i) => 1 / (batch.temperatures?.[i] ?? 1));
     feeds[LOGIT_INPUTS.wholeRows] = int32(Int32Array.from(summed), [summed.length]);
     feeds[LOGIT_INPUTS.inverseTemperatures] = new Tensor('float32', inverse, [summed.length, 1]);
-    const pages = this.#decodeFeeds(feeds, batch, decodes, prefills);
+    this.#decodeFeeds(feeds, batch, decodes);
     this.#prefillFeeds(feeds, batch, prefills, decodes.length);
-    return { feeds, pages, slots, wholeRows: whole.length };
+    return { feeds, slots, wholeRows: whole.length };
   }
 
   /** Pool page of a position: block b is page b + 1. */
@@ -96,84 +100,63 @@ export class StepInputBuilder {
     return Math.ceil(past / this.blockSize);
   }
 
-  #decodeFeeds(
-    feeds: Record<string, Tensor>,
-    batch: StepBatch,
-    decodes: readonly SequenceRows[],
-    prefills: readonly SequenceRows[],
-  ): number {
+  #decodeFeeds(feeds: Record<string, Tensor>, batch: StepBatch, decodes: readonly SequenceRows[]): void {
     const { blockSize } = this;
-    let highest = 0;
-    // Entry 0 is the masked page that pads the table.
-    let entries = 1;
-    let longest = 1;
-    const owner = new Set<number>();
-    let shared = false;
-    for (const s of decodes) {
-      const count = this.#pastPages(s.past);
-      entries += count;
-      longest = Math.max(longest, count);
-      for (let i = 0; i < count; i++) {
-        const page = this.#page(batch, s.sequence, i * blockSize);
-        highest = Math.max(highest, page);
-        if (owner.has(page)) shared = true;
-        owner.add(page);
-      }
-    }
-    for (const s of prefills) {
-      for (let i = 0; i < this.#pastPages(s.past); i++) {
-        highest = Math.max(highest, this.#page(batch, s.sequence, i * blockSize));
-      }
-    }
-    const pages = highest + 1;
-    // Reading the pool in place multiplies every page up to the highest; a sparse or shared pool is gathered instead.
-    const direct = !shared && pages <= 1.5 * entries + 8;
-    const size = direct ? pages : entries;
-
     const { numHeads, numKvHeads } = this.architecture;
-    const group = numHeads / numKvHeads;
-    const parts = longest + 1;
-    const pageRows = new Int32Array(size);
-    const pageIds = new Int32Array(size);
-    const lseTable = new Int32Array(decodes.length * numHeads * parts);
-    const valueTable = new Int32Array(lseTable.length);
-    const masks = this.#windows.map(() => new Float32Array(size * blockSize).fill(MASKED));
-    let entry = 1;
+    const most = Math.max(1, Math.floor(SEGMENT_SLOTS / blockSize));
+    const cuts = decodes.map(({ past }) => {
+      const pages = Math.ceil(past / blockSize);
+      const segments = Math.max(1, Math.ceil(pages / most));
+      return { pages, segments, each: Math.ceil(pages / segments) };
+    });
+    const parts = cuts.reduce((most, { segments }) => Math.max(most, segments), 1);
+    const pagesEach = cuts.reduce((most, { each }) => Math.max(most, each), 1);
+    // Rows of fewer parts than others are padded with a segment of nobody's; a step without decodes still has one.
+    const padded = decodes.length === 0 || cuts.some(({ segments }) => segments < parts);
+    const size = cuts.reduce((sum, { segments }) => sum + segments, padded ? 1 : 0);
+
+    const segmentRows = new Int32Array(size);
+    const segmentPages = new Int32Array(size * numKvHeads * pagesEach);
+    const mergeTable = new Int32Array(Math.max(1, decodes.length) * numHeads * parts).fill((size - 1) * numHeads);
+    const masks = this.#windows.map(() => new Float32Array(size * (1 + pagesEach * blockSize)).fill(MASKED));
+    let segment = 0;
     decodes.forEach((s, d) => {
-      const count = this.#pastPages(s.past);
-      for (let i = 0; i < count; i++) {
-        const page = this.#page(batch, s.sequence, i * blockSize);
-        const at = direct ? page : entry++;
-        pageRows[at] = d;
-        pageIds[at] = page;
-        for (let head = 0; head < numHeads; head++) {
-          const part = (d * numHeads + head) * parts + i;
-          lseTable[part] = at * numHeads + head;
-          valueTable[part] = at * numHeads + head;
+      const { pages, segments, each } = cuts[d] as { pages: number; segments: number; each: number };
+      for (let part = 0; part < segments; part++, segment++) {
+        const firstPage = part * each;
+        const count = Math.min(each, pages - firstPage);
+        segmentRows[segment] = d;
+        for (let i = 0; i < count; i++) {
+          const page = this.#page(batch, s.sequence, (firstPage + i) * blockSize);
+          for (let head = 0; head < numKvHeads; head++) {
+            segmentPages[(segment * numKvHeads + head) * pagesEach + i] = page * numKvHeads + head;
+          }
         }
+        for (let head = 0; head < numHeads; head++) {
+          mergeTable[(d * numHeads + head) * parts + part] = segment * numHeads + head;
+        }
+        const firstSlot = firstPage * blockSize;
+        const mask = segment * (1 + pagesEach * blockSize);
         this.#windows.forEach((window, w) => {
+          if (part === segments - 1) (masks[w] as Float32Array)[mask] = 0;
           // The query stands at position `past` and sees the positions above past - window.
-          const first = window === undefined ? 0 : Math.max(0, s.past - window + 1 - i * blockSize);
-          const end = Math.min(blockSize, s.past - i * blockSize);
-          if (first < end) masks[w]?.fill(0, at * blockSize + first, at * blockSize + end);
+          const first = window === undefined ? 0 : Math.max(0, s.past - window + 1 - firstSlot);
+          const end = Math.min(count * blockSize, s.past - firstSlot);
+          if (first < end) masks[w]?.fill(0, mask + 1 + first, mask + 1 + end);
         });
       }
-      for (let head = 0; head < numHeads; head++) {
-        const part = (d * numHeads + head) * parts + count;
-        lseTable[part] = (size + d) * numHeads + head;
-        valueTable[part] = size * numHeads + d * numKvHeads + Math.floor(head / group);
-      }
     });
+    const rows = Math.max(1, decodes.length);
     feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
-    feeds[ATTENTION_INPUTS.direct] = bool(direct);
-    feeds[ATTENTION_INPUTS.pageRows] = int32(pageRows, [size]);
-    feeds[ATTENTION_INPUTS.pageIds] = int32(pageIds, [size]);
-    feeds[ATTENTION_INPUTS.lseTable] = int32(lseTable, [decodes.length, numHeads, 1, parts]);
-    feeds[ATTENTION_INPUTS.valueTable] = int32(valueTable, [decodes.length, numHeads, parts]);
+    feeds[ATTENTION_INPUTS.segmentRows] = int32(segmentRows, [size]);
+    feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, numKvHeads, pagesEach]);
+    feeds[ATTENTION_INPUTS.ownAndPast] = int64([1n, BigInt(pagesEach * blockSize)], [2]);
+    feeds[ATTENTION_INPUTS.mergeTable] = int32(mergeTable, [rows, numHeads, 1, parts]);
+    feeds[ATTENTION_INPUTS.mergeRows] = int32(mergeTable, [rows, numHeads, parts]);
     this.#windows.forEach((window, w) => {
-      feeds[windowInputs(window).pageMask] = new Tensor('float32', masks[w] as Float32Array, [size, 1, 1, blockSize]);
+      const shape = [size, 1, 1, 1 + pagesEach * blockSize];
+      feeds[windowInputs(window).segmentMask] = new Tensor('float32', masks[w] as Float32Array, shape);
     });
-    return pages;
   }
 
   #prefillFeeds(
@@ -199,7 +182,7 @@ export class StepInputBuilder {
           const pagesBegin = tilePages.length;
           if (past > 0) {
             for (let i = firstPage; i < this.#pastPages(s.past); i++) {
-              tilePages.push(this.#page(batch, s.sequence, i * blockSize));
+              tilePages.push(this.#page(batch, s.sequence, i * blockSize) * this.architecture.numKvHeads);
             }
           }
           const seenRow = chunk + Math.max(0, firstSeen - s.past);
