@@ -54,6 +54,8 @@ export interface Lowering {
   attention(g: GraphBuilder, layer: number, qkv: Value): Value;
   /** The weight of an RMSNorm, as a constant of the activations' type; undefined where it is folded away. */
   normWeight(g: GraphBuilder, name: ParameterName): Value;
+  /** Whether a sum and its norm are one node; the CPU's kernel for both takes twice as long as one for each. */
+  readonly fusedAddNorm: boolean;
   /** The rows whose logits are wanted. */
   logitRows(g: GraphBuilder, rows: Value): Value;
 }
@@ -66,9 +68,13 @@ export function buildDecoder(g: GraphBuilder, architecture: Architecture, loweri
 
   const norm = (name: string, x: Value, weight: ParameterName): Value =>
     g.node('SimplifiedLayerNormalization', [x, lowering.normWeight(g, weight)], { name, axis: -1, epsilon });
-  /** x + skip and its norm, in one node. */
+  /** x + skip and its norm. */
   const addNorm = (name: string, x: Value, skip: Value, weight: ParameterName): { sum: Value; normed: Value } => {
     const sum = `${name}.sum`;
+    if (!lowering.fusedAddNorm) {
+      g.nodes('Add', [x, skip], [sum], { name: sum });
+      return { sum, normed: norm(name, sum, weight) };
+    }
     const [normed] = g.nodes(
       'SkipSimplifiedLayerNormalization',
       [x, skip, lowering.normWeight(g, weight)],

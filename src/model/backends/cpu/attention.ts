@@ -29,11 +29,10 @@ export const ATTENTION_INPUTS = {
   /** i64 [2] 1 and the slots of a segment, n * page size. */
   ownAndPast: 'own_and_past',
   /**
-   * i32 [D, heads, 1, M] and the same as [D, heads, M]: where the partial results of a row's head lie, in logical order:
-   * segment * heads + head. Rows of fewer than M segments are padded with one that is masked as a whole.
+   * i32 [D, heads, M] where the partial results of a row's head lie, in logical order: segment * heads + head. Rows of
+   * fewer than M segments are padded with one that is masked as a whole.
    */
   mergeTable: 'merge_table',
-  mergeRows: 'merge_rows',
   /** i64 [] number of tiles. */
   tileCount: 'tile_count',
 } as const;
@@ -73,8 +72,7 @@ export function declareAttentionInputs(
   g.input(I.segmentRows, 'int32', ['V']);
   g.input(I.segmentPages, 'int32', ['V', architecture.numKvHeads, 'n']);
   g.input(I.ownAndPast, 'int64', [2]);
-  g.input(I.mergeTable, 'int32', ['D', heads, 1, 'M']);
-  g.input(I.mergeRows, 'int32', ['D', heads, 'M']);
+  g.input(I.mergeTable, 'int32', ['D', heads, 'M']);
   g.input(I.tileCount, 'int64', []);
   for (const window of distinctWindows(architecture)) {
     const W = windowInputs(window);
@@ -156,10 +154,9 @@ function decodeAttention(
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
   const group = numHeads / kvHeads;
-  const scale = new Float(architecture.attentionScale);
   const cache = cacheInputs(layer);
   const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
-  const { segmentRows, segmentPages, ownAndPast, mergeTable, mergeRows } = ATTENTION_INPUTS;
+  const { segmentRows, segmentPages, ownAndPast, mergeTable } = ATTENTION_INPUTS;
   const last = g.int64([-1]);
   const reshape = (x: Value, shape: readonly number[], name: string) =>
     g.node('Reshape', [x, g.int64(shape)], { name });
@@ -177,14 +174,22 @@ function decodeAttention(
     const pages = g.node('Gather', [pool, segmentPages], { axis: 0, name: `${name}_pages` });
     return reshape(asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
   };
-  const score = (keys: Value, name: string) =>
-    g.node('FusedMatMul', [q, keys], { domain: MICROSOFT, name, transB: 1, alpha: scale });
+  // Products of single rows are sums of products: a matrix product costs more for each than they take.
+  const sum = (x: Value, axis: number, name: string, keepdims: number) =>
+    g.node('ReduceSum', [x, g.int64([axis])], { keepdims, name });
+  const ownProducts = g.node('Mul', [q, k], { name: 'own_products' });
+  const ownScore = g.node('Mul', [sum(ownProducts, -1, 'own_dot', 1), g.float32Scalar(architecture.attentionScale)], {
+    name: 'own_score',
+  });
+  const pastScores = g.node('FusedMatMul', [q, past(cache.key, 'key')], {
+    domain: MICROSOFT,
+    name: 'past_scores',
+    transB: 1,
+    alpha: new Float(architecture.attentionScale),
+  });
 
   // The new token comes first, so that the padding behind the slots leaves every sum as it is.
-  const scores = g.node('Concat', [score(k, 'own_score'), score(past(cache.key, 'key'), 'past_scores')], {
-    axis: 3,
-    name: 'scores',
-  });
+  const scores = g.node('Concat', [ownScore, pastScores], { axis: 3, name: 'scores' });
   const masked = g.node('Add', [scores, mask], { name: 'masked' });
   const weights = g.node('Softmax', [masked], { axis: -1, name: 'weights' });
   const [ownWeight, pastWeights] = g.nodes('Split', [weights, ownAndPast], 2, {
@@ -207,10 +212,12 @@ function decodeAttention(
 
   // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values.
   const lses = g.node('Gather', [reshape(lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
-  const shares = g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' });
+  const shares = g.node('Unsqueeze', [g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' }), last], {
+    name: 'merge_shares',
+  });
   const vectors = reshape(values, [-1, headSize], 'segment_vectors');
-  const parts = g.node('Gather', [vectors, mergeRows], { axis: 0, name: 'merge_values' });
-  const merged = g.node('MatMul', [shares, parts], { name: 'merged' });
+  const parts = g.node('Gather', [vectors, mergeTable], { axis: 0, name: 'merge_values' });
+  const merged = sum(g.node('Mul', [parts, shares], { name: 'merge_products' }), 2, 'merged', 0);
   return reshape(merged, [1, -1, numHeads * headSize], 'decoded');
 }
 

@@ -47,6 +47,38 @@ export function applyHadamardToColumns(data: Float32Array, columns: number, bloc
   }
 }
 
+/**
+ * Fixed random signs, one for each of `count` elements. Before a Hadamard matrix they keep it from adding up what is alike,
+ * which would make outliers instead of spreading them.
+ * @param skip signs of the sequence that come before, for signs that are independent of others
+ */
+export function randomSigns(count: number, skip = 0): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => {
+    let bits = Math.imul(skip + i + 1, 0x9e3779b1);
+    bits = Math.imul(bits ^ (bits >>> 15), 0x85ebca6b);
+    bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+    return ((bits ^ (bits >>> 16)) & 1) === 1 ? 1 : -1;
+  });
+}
+
+/** Multiplies column i of each row of data [rows, factors.length] by `factors[i]`, in place. */
+export function scaleColumns(data: Float32Array, factors: Float32Array): void {
+  const width = factors.length;
+  for (let start = 0; start < data.length; start += width) {
+    for (let i = 0; i < width; i++) data[start + i] = (data[start + i] as number) * (factors[i] as number);
+  }
+}
+
+/** Multiplies row i of data [factors.length, columns] by `factors[i]`, in place. */
+export function scaleRows(data: Float32Array, factors: Float32Array): void {
+  const columns = data.length / factors.length;
+  for (let row = 0; row < factors.length; row++) {
+    for (let i = row * columns; i < (row + 1) * columns; i++) {
+      data[i] = (data[i] as number) * (factors[row] as number);
+    }
+  }
+}
+
 /** A fixed random orthogonal matrix [size, size]: Gram-Schmidt on normal deviates from a seeded generator. */
 export function randomOrthogonal(size: number): Float64Array {
   const matrix = new Float64Array(size * size);

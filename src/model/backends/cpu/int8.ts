@@ -5,31 +5,27 @@
  */
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
-import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
+import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { applyHadamardToRows } from './hadamard.js';
 import { type CpuLowering, cpuLowering } from './lowering.js';
 import { quantizeColumns } from './quantize.js';
 import { downBlock, RotatedParameters } from './rotation.js';
-import type { LoweringOptions } from './rows.js';
+import { type LoweringOptions, ROW_INPUTS } from './rows.js';
 import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
- * What a row's 8 bits span. `largest`: its largest magnitude, the most accurate and the most nodes. `rootMeanSquare`: a
- * multiple of its root mean square. `fixed`: a multiple of 1, which is the root mean square behind a norm without weights.
- * Chosen by KL divergence to fp32: keys and queries, the head and `down` gain from the first, the others hardly.
+ * What an input's 8 bits span: each row its own largest magnitude, or, before the widest products, one fixed range, which is
+ * fewer passes and loses no more: behind a norm without weights a row's root mean square is 1, and rotated it is nearly
+ * normal.
  */
-type Range = 'largest' | 'rootMeanSquare' | 'fixed';
-
-function rangeOf(layer: LinearLayer): Range {
-  if (layer.input === 'activation' || layer.name === 'head' || layer.name.endsWith('.qkv')) return 'largest';
-  return layer.input === 'attention' ? 'rootMeanSquare' : 'fixed';
+function hasFixedRange(layer: LinearLayer): boolean {
+  return layer.name.endsWith('.gateUp');
 }
 
-/** Of a nearly normal row four deviations lose least; rows of attention have heavier tails. */
-const NORM_RANGE = 4;
-const ATTENTION_RANGE = 8;
+/** In root mean squares: of a nearly normal row four deviations lose least. */
+const FIXED_RANGE = 4;
 
 const MICROSOFT = 'com.microsoft';
 
@@ -52,40 +48,47 @@ export async function int8Lowering(
       [input.rows, weight(layer.name), input.scale, weight(`${layer.name}.scale`), zeroPoint, '', bias],
       { domain: MICROSOFT, name: layer.name },
     );
-  const weightOrNone = (layer: LinearLayer) => (layer.biases.length > 0 ? weight(`${layer.name}.bias`) : '');
-  const biased = (g: GraphBuilder, layer: LinearLayer, x: Value) =>
-    layer.biases.length > 0 ? g.node('Add', [x, weight(`${layer.name}.bias`)], { name: `${layer.name}.biased` }) : x;
+  /** A zero point for each row of a layer's input: those of the step, or behind the last attention those wanted. */
+  const zeroPointsOf = new Map<Value, Value>();
+  const zeroPoints = (g: GraphBuilder, layer: LinearLayer): Value => {
+    const last = architecture.layers.length - 1;
+    const wanted = layer.name === 'head' || (layer.name.startsWith(`layers.${last}.`) && layer.input !== 'norm');
+    const [rows, axis] = wanted ? [ROW_INPUTS.logitRows, 0] : [ROW_INPUTS.tokens, 1];
+    const known = zeroPointsOf.get(rows);
+    if (known !== undefined) return known;
+    const count = g.node('Shape', [rows], { name: `${rows}.count`, start: axis });
+    const points = g.node('Expand', [zeroPoint, count], { name: `${rows}.zero_points` });
+    zeroPointsOf.set(rows, points);
+    return points;
+  };
+  /** The product of rows quantized by their own largest magnitude, and the scale [1, rows, 1] it is still to take. */
+  const byLargest = (g: GraphBuilder, layer: LinearLayer, x: Value): { unscaled: Value; scale: Value } => {
+    const name = (part: string) => `${layer.name}.${part}`;
+    // In a row of zeros the scale is zero: whatever the integers are then, they are multiplied by it in the end.
+    const magnitudes = g.node('Abs', [x], { name: name('abs') });
+    const range = g.node('ReduceMax', [magnitudes, g.int64([0, 2])], { name: name('range'), keepdims: 0 });
+    const scales = g.node('Mul', [range, g.float32Scalar(1 / 127)], { name: name('scales') });
+    const rows = g.node('QuantizeLinear', [x, scales, zeroPoints(g, layer)], { name: name('rows'), axis: 1 });
+    const unscaled = product(g, layer, { rows, scale: g.float32Scalar(1) }, '');
+    return { unscaled, scale: g.node('Reshape', [scales, g.int64([1, -1, 1])], { name: name('scale') }) };
+  };
 
   return cpuLowering(architecture, weights, ropes, cacheType, {
+    head: (g, layer, input) => {
+      const { unscaled, scale } = byLargest(g, layer, input);
+      return { logits: unscaled, scale };
+    },
     linear(g, layer, input) {
-      const name = (part: string) => `${layer.name}.${part}`;
-      const quantize = (x: Value, range: number) => {
-        const scale = g.float32Scalar(range / 127);
-        return { rows: g.node('QuantizeLinear', [x, scale, zeroPoint], { name: name('rows') }), scale };
-      };
-      const x = layer.input === 'activation' ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
-      switch (rangeOf(layer)) {
-        case 'fixed':
-          return product(g, layer, quantize(x, NORM_RANGE), weightOrNone(layer));
-        case 'largest': {
-          // In a row of zeros the range is zero: whatever the integers are then, they are multiplied by it in the end.
-          const magnitudes = g.node('Abs', [x], { name: name('abs') });
-          const range = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('range'), keepdims: 1 });
-          const quantized = quantize(g.node('Div', [x, range], { name: name('unit') }), 1);
-          return biased(g, layer, g.node('Mul', [product(g, layer, quantized, ''), range], { name: name('scaled') }));
-        }
-        case 'rootMeanSquare': {
-          // Brought to root mean square 1 by the kernel of the norms, and back.
-          const width = architecture.numHeads * architecture.headSize;
-          const [unit, inverse] = g.nodes('SimplifiedLayerNormalization', [x, ones(g, width)], 2, {
-            name: name('unit'),
-            axis: -1,
-            epsilon: new Float(1e-12),
-          }) as [Value, Value];
-          const quantized = quantize(unit, ATTENTION_RANGE);
-          return biased(g, layer, g.node('Div', [product(g, layer, quantized, ''), inverse], { name: name('scaled') }));
-        }
+      if (hasFixedRange(layer)) {
+        const scale = g.float32Scalar(FIXED_RANGE / 127);
+        const rows = g.node('QuantizeLinear', [input, scale, zeroPoint], { name: `${layer.name}.rows` });
+        return product(g, layer, { rows, scale }, layer.biases.length > 0 ? weight(`${layer.name}.bias`) : '');
       }
+      const x = layer.input === 'activation' ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
+      const { unscaled, scale } = byLargest(g, layer, x);
+      const scaled = g.node('Mul', [unscaled, scale], { name: `${layer.name}.scaled` });
+      if (layer.biases.length === 0) return scaled;
+      return g.node('Add', [scaled, weight(`${layer.name}.bias`)], { name: `${layer.name}.biased` });
     },
     normWeight: (g) => ones(g, architecture.hiddenSize),
   });

@@ -88,7 +88,7 @@ async function buildCpuGraph(
   const { architecture } = checkpoint;
   declareRowInputs(g);
   declareAttentionInputs(g, architecture, blockSize, cacheType);
-  const { lowering, present } = await lower(
+  const { lowering, present, logitScale } = await lower(
     g,
     checkpoint,
     store,
@@ -96,7 +96,7 @@ async function buildCpuGraph(
     progress,
   );
   const logits = buildDecoder(g, architecture, lowering);
-  reduceLogits(g, logits, architecture.vocabSize);
+  reduceLogits(g, logits, architecture.vocabSize, logitScale());
   const rows = g.node('Concat', present, { axis: 0, name: 'present_rows' });
   // What half precision cannot hold must not become infinite: a later owner of the block multiplies it by zero.
   const held =

@@ -23,14 +23,27 @@ export const LOGIT_OUTPUTS = {
   likeliestLogits: 'likeliest_logits',
 } as const;
 
-/** @param logits f32 [1, S, vocabulary] */
-export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number): void {
+/**
+ * @param logits f32 [1, S, vocabulary]
+ * @param scale f32 [1, S, 1], positive: what the rows are still to be multiplied by. It changes no order, so only what
+ * leaves the graph is multiplied.
+ */
+export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number, scale?: Value): void {
   g.input(LOGIT_INPUTS.wholeRows, 'int32', ['W']);
   g.input(LOGIT_INPUTS.inverseTemperatures, 'float32', ['W', 1]);
   const chunk = chunkSize(vocabSize);
   g.scope('logits', () => {
     const rows = g.node('Reshape', [logits, g.int64([-1, vocabSize])], { name: 'rows' });
-    g.nodes('Gather', [rows, LOGIT_INPUTS.wholeRows], [LOGIT_OUTPUTS.values], { axis: 0, name: 'whole' });
+    const rowScale = scale && g.node('Reshape', [scale, g.int64([-1, 1])], { name: 'row_scale' });
+    /** Those of the rows that are wanted whole, in their scale. */
+    const whole = (x: Value, output: Value, name: string) => {
+      if (rowScale === undefined) return g.nodes('Gather', [x, LOGIT_INPUTS.wholeRows], [output], { axis: 0, name });
+      const [picked, scales] = [x, rowScale].map((of, i) =>
+        g.node('Gather', [of, LOGIT_INPUTS.wholeRows], { axis: 0, name: `${name}_${i === 0 ? 'rows' : 'scales'}` }),
+      ) as [Value, Value];
+      return g.nodes('Mul', [picked, scales], [output], { name });
+    };
+    whole(rows, LOGIT_OUTPUTS.values, 'whole');
 
     // The largest of each chunk by a fast reduction, then the chunk it lies in, then its place there. Both searches
     // take the first among equals, so the lowest index wins.
@@ -48,13 +61,18 @@ export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number):
     const probabilities = g.node('Softmax', [cooled], { axis: -1, name: 'probabilities' });
     const shares = g.node('Reshape', [probabilities, g.int64([-1, vocabSize / chunk, chunk])], { name: 'shares' });
     g.nodes('ReduceSum', [shares, last], [LOGIT_OUTPUTS.masses], { keepdims: 0, name: 'masses' });
-    g.nodes('Gather', [largest, LOGIT_INPUTS.wholeRows], [LOGIT_OUTPUTS.maxima], { axis: 0, name: 'maxima' });
+    whole(largest, LOGIT_OUTPUTS.maxima, 'maxima');
 
     const maximum = g.node('ReduceMax', [largest, last], { keepdims: 1, name: 'maximum' });
     // A maximum may pass over NaN; a sum does not, and infinity times zero is NaN as well.
     const sum = g.node('ReduceSum', [rows, last], { keepdims: 1, name: 'sum' });
     const fault = g.node('Mul', [sum, g.float32Scalar(0)], { name: 'zero_or_nan' });
-    g.nodes('Add', [maximum, fault], [LOGIT_OUTPUTS.likeliestLogits], { name: 'likeliest_logit' });
+    if (rowScale === undefined) {
+      g.nodes('Add', [maximum, fault], [LOGIT_OUTPUTS.likeliestLogits], { name: 'likeliest_logit' });
+    } else {
+      const unscaled = g.node('Add', [maximum, fault], { name: 'unscaled_likeliest_logit' });
+      g.nodes('Mul', [unscaled, rowScale], [LOGIT_OUTPUTS.likeliestLogits], { name: 'likeliest_logit' });
+    }
   });
   g.output(LOGIT_OUTPUTS.values, 'float32', ['W', vocabSize]);
   g.output(LOGIT_OUTPUTS.maxima, 'float32', ['W', vocabSize / chunk]);

@@ -10,12 +10,16 @@ export interface CpuLowering {
   readonly lowering: Lowering;
   /** The layers' rows for the pool, filled in as the decoder is built. */
   readonly present: readonly Value[];
+  /** f32 [1, S, 1], positive: what the decoder's logits are still to be multiplied by, once it is built; or nothing. */
+  logitScale(): Value | undefined;
 }
 
 /** How a lowering multiplies. */
 export interface Products {
   linear(g: GraphBuilder, layer: LinearLayer, input: Value): Value;
   normWeight(g: GraphBuilder, name: ParameterName): Value;
+  /** The head's product and the scale of its rows, where that is a pass over all logits that most steps can do without. */
+  head?(g: GraphBuilder, layer: LinearLayer, input: Value): { logits: Value; scale: Value };
 }
 
 export function cpuLowering(
@@ -26,8 +30,16 @@ export function cpuLowering(
   products: Products,
 ): CpuLowering {
   const present: Value[] = [];
+  let logitScale: Value | undefined;
   const lowering: Lowering = {
     ...products,
+    fusedAddNorm: false,
+    linear(g, layer, input) {
+      if (layer.name !== 'head' || products.head === undefined) return products.linear(g, layer, input);
+      const { logits, scale } = products.head(g, layer, input);
+      logitScale = scale;
+      return logits;
+    },
     embed(g) {
       const rows = g.node('Gather', [weights.value('embedding'), ROW_INPUTS.tokens], {
         axis: 0,
@@ -45,5 +57,5 @@ export function cpuLowering(
     },
     logitRows: (g, rows) => g.node('Gather', [rows, ROW_INPUTS.logitRows], { axis: 1, name: 'logit_rows_of' }),
   };
-  return { lowering, present };
+  return { lowering, present, logitScale: () => logitScale };
 }

@@ -9,7 +9,15 @@
  */
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
-import { applyHadamardToColumns, applyHadamardToRows, powerOfTwoFactor, randomOrthogonal } from './hadamard.js';
+import {
+  applyHadamardToColumns,
+  applyHadamardToRows,
+  powerOfTwoFactor,
+  randomOrthogonal,
+  randomSigns,
+  scaleColumns,
+  scaleRows,
+} from './hadamard.js';
 
 export function canRotate(architecture: Architecture): boolean {
   return !architecture.postNorms && architecture.hiddenSize >= NARROWEST;
@@ -28,11 +36,14 @@ export class RotatedParameters {
   readonly #architecture: Architecture;
   readonly #residual: Rotation;
   readonly #headBlock: number;
+  /** Of the input of `down`; `up` brings them along. */
+  readonly #downSigns: Float32Array;
 
   constructor(private readonly checkpoint: Checkpoint) {
     this.#architecture = checkpoint.architecture;
     this.#residual = new Rotation(this.#architecture.hiddenSize);
     this.#headBlock = powerOfTwoFactor(this.#architecture.headSize);
+    this.#downSigns = randomSigns(this.#architecture.intermediateSize, 5000);
   }
 
   /** Matrices [outputs, inputs] and biases, row-major. */
@@ -63,12 +74,14 @@ export class RotatedParameters {
       case 'up':
         await this.#foldNorm(data, `layers.${Number(layer)}.ffnNorm`);
         this.#residual.rotateRows(data);
+        if (part === 'up') scaleRows(data, this.#downSigns);
         return data;
       case 'o':
         applyHadamardToRows(data, numHeads * headSize, this.#headBlock);
         this.#residual.rotateColumns(data, numHeads * headSize);
         return data;
       case 'down':
+        scaleColumns(data, this.#downSigns);
         applyHadamardToRows(data, intermediateSize, downBlock(this.#architecture));
         this.#residual.rotateColumns(data, intermediateSize);
         return data;
@@ -87,28 +100,27 @@ export class RotatedParameters {
 
   /** Multiplies each column by the weight that the norm before it would have applied to its input. */
   async #foldNorm(matrix: Float32Array, norm: ParameterName): Promise<void> {
-    const weight = await this.checkpoint.readFloat32(norm);
-    const width = weight.length;
-    for (let start = 0; start < matrix.length; start += width) {
-      for (let i = 0; i < width; i++) matrix[start + i] = (matrix[start + i] as number) * (weight[i] as number);
-    }
+    scaleColumns(matrix, await this.checkpoint.readFloat32(norm));
   }
 }
 
-/** Q = R ⊗ H: a random orthogonal matrix over the odd part of the width and a Hadamard matrix over its powers of two. */
+/** Q = S (R ⊗ H): random signs, a random orthogonal matrix over the odd part of the width and a Hadamard matrix over its powers of two. */
 class Rotation {
   readonly #block: number;
   readonly #groups: number;
   readonly #mix: Float64Array;
+  readonly #signs: Float32Array;
 
   constructor(private readonly width: number) {
     this.#block = powerOfTwoFactor(width);
     this.#groups = width / this.#block;
     this.#mix = randomOrthogonal(this.#groups);
+    this.#signs = randomSigns(width);
   }
 
   /** data [rows, width] times Q, in place. */
   rotateRows(data: Float32Array): void {
+    scaleColumns(data, this.#signs);
     applyHadamardToRows(data, this.width, this.#block);
     if (this.#groups === 1) return;
     const row = new Float64Array(this.width);
@@ -129,6 +141,7 @@ class Rotation {
 
   /** Q transposed times data [width, columns], in place. */
   rotateColumns(data: Float32Array, columns: number): void {
+    scaleRows(data, this.#signs);
     applyHadamardToColumns(data, columns, this.#block);
     if (this.#groups === 1) return;
     const groupSize = this.#block * columns;

@@ -151,8 +151,7 @@ export class StepInputBuilder {
     feeds[ATTENTION_INPUTS.segmentRows] = int32(segmentRows, [size]);
     feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, numKvHeads, pagesEach]);
     feeds[ATTENTION_INPUTS.ownAndPast] = int64([1n, BigInt(pagesEach * blockSize)], [2]);
-    feeds[ATTENTION_INPUTS.mergeTable] = int32(mergeTable, [rows, numHeads, 1, parts]);
-    feeds[ATTENTION_INPUTS.mergeRows] = int32(mergeTable, [rows, numHeads, parts]);
+    feeds[ATTENTION_INPUTS.mergeTable] = int32(mergeTable, [rows, numHeads, parts]);
     this.#windows.forEach((window, w) => {
       const shape = [size, 1, 1, 1 + pagesEach * blockSize];
       feeds[windowInputs(window).segmentMask] = new Tensor('float32', masks[w] as Float32Array, shape);

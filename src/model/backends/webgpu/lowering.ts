@@ -24,6 +24,7 @@ export function webgpuLowering(architecture: Architecture, weights: StoredWeight
     },
     linear: (g, layer, input) => weights.linear(g, layer, input),
     attention: (g, layer, qkv) => attention(g, architecture, layer, qkv, weights, options),
+    fusedAddNorm: true,
     normWeight: (_, name) => weights.value(name),
     logitRows: (g, rows) =>
       options.logitRows ? g.node('Gather', [rows, INPUTS.logitRows], { axis: 0, name: 'logit_rows_of' }) : rows,
