@@ -3,6 +3,7 @@
  * (scheduling, sampling, messages); how many decode steps a short prompt waits among decoding streams; and how far apart
  * the tokens of streams get while long prompts keep arriving.
  */
+import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { pathToFileURL } from 'node:url';
@@ -94,6 +95,7 @@ async function takeApart(sequences: number): Promise<void> {
 /** Streams that decode for as long as `work` runs; each gives the times of its tokens. */
 async function amongStreams(streams: number, work: () => Promise<void>): Promise<number[][]> {
   const stop = new AbortController();
+  setMaxListeners(streams, stop.signal);
   steps.length = 0;
   const running = Array.from({ length: streams }, () => generate(64, 4000, stop.signal));
   while (!(steps.at(-1)?.decodeTokens === streams && decodePeriods(streams).length >= 10)) {

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError, type NewRequest } from '../../src/engine/client.js';
 import { now } from '../../src/engine/clock.js';
@@ -226,6 +227,31 @@ describe('an abort', () => {
     controller.abort();
     await collect(client.generate(newRequest({ maxTokens: 1 })));
     expect(told).toEqual(['generate', 'generate']);
+  });
+});
+
+describe('a signal that many requests share', () => {
+  test('is let go of by each as it ends, however it does', async () => {
+    const { client } = start('fault');
+    const { signal } = new AbortController();
+    const listeners = () => getEventListeners(signal, 'abort').length;
+    const ends = [
+      (request: NewRequest) => collect(client.generate(request, signal)),
+      async (request: NewRequest) => {
+        for await (const _outputs of client.generate({ ...request, maxTokens: 50 }, signal)) break;
+      },
+      (request: NewRequest) =>
+        expect(collect(client.generate({ ...request, maxTokens: 50 }, signal))).rejects.toThrow(),
+    ];
+    const running = ends.map((end) => end(newRequest({ maxTokens: 1 })));
+    expect(listeners()).toBe(3);
+    await Promise.all(running);
+    expect(listeners()).toBe(0);
+    const left = collect(client.generate(newRequest({ maxTokens: 1 }), signal));
+    const closed = client.close();
+    await expect(left).rejects.toMatchObject({ code: 'closed' });
+    await closed;
+    expect(listeners()).toBe(0);
   });
 });
 
