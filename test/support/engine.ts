@@ -10,7 +10,7 @@ import type {
   SamplingParams,
   WorkerMessage,
 } from '../../src/engine/protocol.js';
-import type { FakeRunner } from './fake-runner.js';
+import type { ModelRunner } from '../../src/model/runner.js';
 
 export const GREEDY: SamplingParams = {
   temperature: 0,
@@ -112,7 +112,7 @@ export interface ChoiceRecord {
 
 /** Runs a script to its end, proving after each step that no block is lost; the records are keyed `request/choice`. */
 export async function runScript(
-  runner: FakeRunner,
+  runner: ModelRunner,
   limits: LoopLimits,
   script: Map<number, Command[]>,
 ): Promise<{ records: Map<string, ChoiceRecord>; stats: EngineStats[]; loop: EngineLoop }> {
@@ -136,6 +136,6 @@ export async function runScript(
 }
 
 /** Runs requests that all arrive before the first step. */
-export function runRequests(runner: FakeRunner, limits: LoopLimits, requests: readonly GenerationRequest[]) {
+export function runRequests(runner: ModelRunner, limits: LoopLimits, requests: readonly GenerationRequest[]) {
   return runScript(runner, limits, new Map([[0, requests.map((request) => ({ kind: 'generate', request }))]]));
 }
