@@ -51,6 +51,14 @@ describe('a request', () => {
     expect(tokens).toEqual(fakeGreedy(PROMPT, 3));
   });
 
+  test('never ends before its minimum, whichever of its end tokens is likeliest (case 45, vllm#5849)', async () => {
+    const greedy = fakeGreedy(PROMPT, 3);
+    const request = requestOf({ prompt: PROMPT, maxTokens: 40, minTokens: 8, endTokens: [greedy[1]!, greedy[2]!] });
+    const { tokens } = (await runRequests(runnerOf(), LIMITS, [request])).records.get('1/0')!;
+    expect(tokens.length).toBeGreaterThanOrEqual(8);
+    for (const token of tokens.slice(0, 8)) expect(request.endTokens).not.toContain(token);
+  });
+
   test('that can never fit is refused before any step, once for each choice', async () => {
     const request = requestOf({ prompt: new Array<number>(100).fill(1), choices: 3 });
     const { records, stats } = await runRequests(runnerOf(), LIMITS, [request]);
@@ -194,6 +202,56 @@ describe('an abort', () => {
     expect(records.get('2/0')!.outputs).toMatchObject([{ finish: 'abort', tokens: [] }]);
     expect(records.get('2/0')!.last.timings!.firstScheduled).toBeUndefined();
     expect(records.get('1/0')!).toMatchObject({ finishes: 1, last: { finish: 'length' } });
+  });
+});
+
+describe('aborts while another’s long prompt is computed (case 8, llama.cpp#27604)', () => {
+  const long = Array.from({ length: 80 }, (_, i) => (i * 7) % 32);
+  const limits = { ...LIMITS, maxNumSeqs: 4, maxNumBatchedTokens: 8 };
+
+  test('take effect in the step under way, and nothing of the other’s answer changes', async () => {
+    const requests = [
+      requestOf({ id: 1, prompt: long }),
+      // One decodes, one has a part of its own prompt computed, and one waits for a place.
+      requestOf({ id: 2, maxTokens: 90 }),
+      requestOf({ id: 3, prompt: long.toReversed() }),
+      requestOf({ id: 4 }),
+    ];
+    const { records, stats } = await runScript(
+      runnerOf(),
+      { ...limits, maxNumSeqs: 3 },
+      scriptOf(
+        ...requests.map((request) => [0, { kind: 'generate', request }] as const),
+        ...[2, 3, 4].map((request) => [9, { kind: 'abort', request }] as const),
+      ),
+    );
+    // Turn 9 is read after the model ran the fifth step: the long prompt is not half done.
+    expect(stats[3]).toMatchObject({ steps: 4, running: 3, waiting: 1 });
+    expect(stats[4]).toMatchObject({ steps: 5, running: 1, waiting: 0 });
+    expect(stats[4]!.blocksUsed).toBeLessThanOrEqual(Math.ceil(long.length / 4));
+    for (const key of ['2/0', '3/0', '4/0']) {
+      expect(records.get(key)).toMatchObject({ finishes: 1, last: { finish: 'abort', tokens: [] } });
+    }
+    // It was under way then, and went on.
+    expect(records.get('1/0')!.outputs[0]!.tokens).toHaveLength(1);
+    expect(stats[5]!.prefillTokens).toBe(8);
+    expect(records.get('1/0')!.tokens).toEqual(fakeGreedy(long, 8));
+  });
+
+  test('of that prompt itself free its blocks before it is done, and the others go on', async () => {
+    const { records, stats } = await runScript(
+      runnerOf(),
+      limits,
+      scriptOf(
+        [0, { kind: 'generate', request: requestOf({ id: 1, maxTokens: 30 }) }],
+        [2, { kind: 'generate', request: requestOf({ id: 2, prompt: long }) }],
+        [9, { kind: 'abort', request: 2 }],
+      ),
+    );
+    expect(stats[3]!.blocksUsed).toBeGreaterThan(4);
+    expect(stats[4]).toMatchObject({ running: 1, blocksUsed: 2 });
+    expect(records.get('2/0')!.last.finish).toBe('abort');
+    expect(records.get('1/0')!.tokens).toEqual(fakeGreedy([1, 2, 3], 30));
   });
 });
 

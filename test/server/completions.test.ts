@@ -159,6 +159,19 @@ describe('special and end tokens', () => {
     expect(engine.requests[0]!.endTokens).toEqual([end, word(' two')]);
   });
 
+  it('are all of the model’s, none of which ends it with ignore_eos (case 45, vllm#4589)', async () => {
+    const { completion, engine } = testApp({
+      model: { endTokens: [end, turn] },
+      reply: () => [word('one'), turn, word(' two'), end, ...oneTwo],
+    });
+    const json: Json = await (await completion({ ignore_eos: true, max_tokens: 6 })).json();
+    expect(json.usage.completion_tokens).toBe(6);
+    expect(json.choices[0].finish_reason).toBe('length');
+    const other: Json = await (await completion({ min_tokens: 3, max_tokens: 6 })).json();
+    expect(engine.requests[1]).toMatchObject({ endTokens: [end, turn], minTokens: 3 });
+    expect(other.choices[0]).toMatchObject({ finish_reason: 'stop', stop_reason: end });
+  });
+
   it('do not end it with ignore_eos', async () => {
     const { completion, engine } = testApp({ reply: () => oneTwo });
     const json: Json = await (await completion({ ignore_eos: true, max_tokens: 10 })).json();
@@ -220,8 +233,18 @@ describe('a streamed completion', () => {
     const { completion } = testApp({ reply: (_, choice) => byteTokens(`choice ${choice}`) });
     const chunks = await streamed(await completion({ stream: true, n: 3, prompt: ['Hello', ' one'] }));
     const texts = Array(6).fill('');
-    for (const chunk of chunks) for (const choice of chunk.choices) texts[choice.index] += choice.text;
+    const ends: (string | null)[][] = Array.from(texts, () => []);
+    for (const chunk of chunks) {
+      for (const choice of chunk.choices) {
+        texts[choice.index] += choice.text;
+        ends[choice.index]!.push(choice.finish_reason);
+      }
+    }
     expect(texts).toEqual(['choice 0', 'choice 1', 'choice 2', 'choice 0', 'choice 1', 'choice 2']);
+    for (const reasons of ends) {
+      expect(reasons.pop()).toBe('stop');
+      expect(reasons.every((reason) => reason === null)).toBe(true);
+    }
   });
 
   it('never splits a character', async () => {

@@ -262,13 +262,16 @@ describe.each(endpoints)('%s refuses (cases 11, 12, 13, 14, 15, 46)', (path, goo
   });
 
   it('no lone surrogate (case 19)', async () => {
-    const { post } = testApp();
+    const { post, engine } = testApp();
     const text = JSON.stringify('a\ud800b');
     const body = path.includes('chat')
       ? `{"messages":[{"role":"user","content":${text}}],"stop":${text}}`
       : `{"prompt":${text},"stop":${text},"echo":true}`;
     const response = await post(path, body);
     expect(response.status).toBe(200);
+    // It stands for what no UTF-8 can say.
+    expect(Buffer.from(engine.requests[0]!.prompt).toString()).toContain('a\ufffdb');
+    expect(await response.text()).not.toMatch(/\p{Surrogate}/u);
   });
 });
 

@@ -85,6 +85,24 @@ describe('a stream on a socket', () => {
     agent.destroy();
   });
 
+  it('finds its connection open that was idle for longer than Node’s five seconds (case 75, node#20256)', async () => {
+    const server = await start({ reply: () => oneTwo });
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+    const ports: (number | undefined)[] = [];
+    for (const wait of [6500, 0]) {
+      const request = http.request(`${server.server.url}/v1/completions`, { agent, method: 'POST' });
+      request.end(JSON.stringify({ prompt: 'Hello', stream: true }));
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage];
+      ports.push(response.socket.localPort);
+      let text = '';
+      for await (const chunk of response) text += chunk;
+      expect(text).toContain('[DONE]');
+      await pause(wait);
+    }
+    expect(ports[0]).toBe(ports[1]);
+    agent.destroy();
+  });
+
   it('is never compressed and comes as it is generated (case 40, project-nomad#798)', async () => {
     const gates: (() => void)[] = [];
     const server = await start({
@@ -106,6 +124,8 @@ describe('a stream on a socket', () => {
       if (reader === undefined) {
         const response = await pending;
         expect(response.headers.get('content-encoding')).toBeNull();
+        expect(response.headers.get('cache-control')).toContain('no-transform');
+        expect(response.headers.get('x-accel-buffering')).toBe('no');
         reader = response.body!.getReader();
       }
       const { value } = await reader.read();

@@ -197,9 +197,21 @@ describe('the developer role (case 49, halogen-server#3)', () => {
 describe('strftime_now (case 50, lmstudio-bug-tracker#465)', () => {
   it('writes the date', () => {
     expect(render('{{ strftime_now("%d %B %Y %H:%M:%S %j") }}', [])).toBe('07 March 2025 14:05:09 066');
-    const today = new Date();
-    const written = model.renderChat(user(strftime(today, '%Y-%j')), options);
-    expect(written).toContain(String(today.getFullYear()));
+  });
+
+  it('writes that of today', async () => {
+    const today = await withTemplate('{{ strftime_now("%d %B %Y, day %j") }}');
+    const before = new Date();
+    const written = today.renderChat(user('a'), options);
+    const days = [before, new Date()].map((date) => {
+      const month = date.toLocaleString('en-US', { month: 'long' });
+      const day = Math.round(
+        (Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - Date.UTC(date.getFullYear(), 0, 0)) /
+          86_400_000,
+      );
+      return `${String(date.getDate()).padStart(2, '0')} ${month} ${date.getFullYear()}, day ${String(day).padStart(3, '0')}`;
+    });
+    expect(days).toContain(written);
   });
 
   it.each([
