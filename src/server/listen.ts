@@ -3,7 +3,7 @@
  * idle sockets closed at once, then the engine.
  */
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { UserError } from '../errors.js';
 import { createApp } from './app.js';
@@ -36,6 +36,8 @@ export interface RunningServer {
 const keepAliveTimeout = 75_000;
 /** Time for streams to get their last event out after the engine has gone. */
 const lastWords = 500;
+/** Time for requests that were under way to the server when it began to drain, which are then refused with an answer. */
+const stragglers = 500;
 
 /**
  * Takes the port, then calls `makeDeps` and starts to answer, so that nothing heavy is begun for a port that cannot be
@@ -53,8 +55,7 @@ export async function startServer(
   );
   answerClientErrors(server);
   if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
-  // Every response of a pipelining client watches its socket.
-  server.on('connection', (socket) => socket.setMaxListeners(0));
+  const connections = new Connections(server);
   server.prependListener('request', (_, response) => {
     if (lifecycle.draining) response.setHeader('Connection', 'close');
     response.once('close', () => {
@@ -66,7 +67,7 @@ export async function startServer(
   fetch = createApp({ ...deps, lifecycle }).fetch as FetchCallback;
 
   const { port } = server.address() as AddressInfo;
-  const stopper = new Stopper(server, deps, lifecycle);
+  const stopper = new Stopper(server, connections, deps, lifecycle);
   return {
     url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
     port,
@@ -111,11 +112,40 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): stri
   }
 }
 
+/** How many requests of each connection are not answered yet. */
+class Connections {
+  private readonly requests = new Map<Socket, number>();
+
+  constructor(server: Server) {
+    server.on('connection', (socket) => {
+      // Every response of a pipelining client watches its socket.
+      socket.setMaxListeners(0);
+      this.requests.set(socket, 0);
+      socket.once('close', () => this.requests.delete(socket));
+    });
+    server.prependListener('request', ({ socket }, response) => {
+      this.count(socket, 1);
+      response.once('close', () => this.count(socket, -1));
+    });
+  }
+
+  /** Also closes those that never sent a whole request, which are not idle to Node. */
+  closeUnused(): void {
+    for (const [socket, requests] of this.requests) if (requests === 0) socket.destroy();
+  }
+
+  private count(socket: Socket, change: number): void {
+    const requests = this.requests.get(socket);
+    if (requests !== undefined) this.requests.set(socket, requests + change);
+  }
+}
+
 class Stopper {
   private stopping: Promise<void> | undefined;
 
   constructor(
     private readonly server: Server,
+    private readonly connections: Connections,
     private readonly deps: Pick<AppDeps, 'engine'>,
     private readonly lifecycle: { draining: boolean },
   ) {}
@@ -136,6 +166,7 @@ class Stopper {
     this.lifecycle.draining = true;
     const drained = new Promise<void>((resolve) => this.server.close(() => resolve()));
     this.server.closeIdleConnections();
+    const unused = setTimeout(() => this.connections.closeUnused(), stragglers);
     if (!(await within(drained, timeout * 1000))) {
       // Ends every generation with an error, which streams still tell their readers.
       await this.deps.engine.close();
@@ -143,6 +174,7 @@ class Stopper {
       this.server.closeAllConnections();
       await drained;
     }
+    clearTimeout(unused);
     await this.deps.engine.close();
   }
 }

@@ -458,6 +458,18 @@ describe('shutdown', () => {
     agent.destroy();
   });
 
+  it('is not held up by connections that never sent a whole request (case 75, derive#124)', async () => {
+    const server = await start({ reply: () => oneTwo });
+    const silent = net.connect(server.server.port, '127.0.0.1');
+    const begun = net.connect(server.server.port, '127.0.0.1');
+    await Promise.all([once(silent, 'connect'), once(begun, 'connect')]);
+    begun.write('POST /v1/completions HTTP/1.1\r\nHost: x\r\n');
+    await pause(20);
+    const before = performance.now();
+    await Promise.all([server.server.stop(30), once(silent, 'close'), once(begun, 'close')]);
+    expect(performance.now() - before).toBeLessThan(2000);
+  });
+
   it('drains a running stream and refuses what comes meanwhile (case 32, dynamo#791)', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => {
