@@ -134,11 +134,26 @@ describe('tiny-llama', () => {
       expected = await alone(server, requests);
     });
 
-    it('answers 32 mixed requests as each alone', async () => {
+    it('answers 32 mixed requests as each alone (case 21, llama.cpp#7052)', async () => {
       expect(expected.map((tokens) => tokens.length)).toEqual(requests.map(({ outputs }) => outputs));
       const { answers, most } = await together(server, requests);
       expect(answers).toEqual(expected);
       expect(most).toBeGreaterThan(16);
+    });
+
+    it('answers a seeded request as alone among others without a seed (case 21, vllm#51226)', async () => {
+      const shared = { temperature: 1, ignore_eos: true, max_tokens: 60, return_token_ids: true };
+      const seeded = { ...shared, prompt: [50, 60, 70], seed: 5 };
+      const solo = await wholeTokens(server, { ...seeded, cache_salt: 'alone' });
+      const others = Array.from({ length: 15 }, (_, i) => ({
+        ...shared,
+        prompt: [50, 60, 70 + i],
+        cache_salt: 'others',
+      }));
+      const both = () => streamTokens(server, { ...seeded, cache_salt: 'others' });
+      const [first, ...rest] = await Promise.all([both(), ...others.map((body) => wholeTokens(server, body)), both()]);
+      expect([first, rest.pop()]).toEqual([solo, solo]);
+      expect(new Set(rest.map((tokens) => tokens.join())).size).toBe(15);
     });
 
     it('lets a short request that comes later finish before any long one', async () => {

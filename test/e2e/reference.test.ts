@@ -37,6 +37,13 @@ describe('texts', () => {
     expect(choices.map(({ text }: Json) => text)).toEqual(texts.map(({ text }) => text));
   });
 
+  it('come back from /tokenize by /detokenize, spaces and all (case 35, turbo-fieldfare#118)', async () => {
+    for (const prompt of [...texts.map(({ text }) => text), '    .', ' ,', " n't", '\n\n  -']) {
+      const { tokens } = await server.json('/tokenize', { prompt });
+      expect(await server.json('/detokenize', { tokens })).toEqual({ prompt });
+    }
+  });
+
   it('that are empty have nothing to continue', async () => {
     expect(cases.filter(({ ids }) => ids.length === 0).map(({ text }) => text)).toEqual(['']);
     const response = await server.post('/v1/completions', { ...body, prompt: '' });

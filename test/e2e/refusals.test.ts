@@ -3,20 +3,30 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { childServer, fixtureModel } from '../support/child-server.js';
-import type { Json } from '../support/server.js';
+import { type Json, streamed } from '../support/server.js';
 
 const server = childServer(['--model', fixtureModel('tiny-llama'), '--precision', 'fp32', '--kv-cache-memory', '8MiB']);
 const vocabulary = 512;
 const context = 1024;
 
+/** The texts of a long stream's four choices. */
+async function stream(): Promise<string[]> {
+  const body = { prompt: [5, 6, 7], max_tokens: 900, ignore_eos: true, stream: true, n: 4, seed: 3 };
+  const texts = ['', '', '', ''];
+  for (const chunk of await streamed(await server.post('/v1/completions', body))) {
+    for (const { index, text } of chunk.choices) texts[index] += text;
+  }
+  return texts;
+}
+
 /** Runs through all of this file; what is refused must not disturb it. */
-let bystander: Promise<string>;
-beforeAll(async () => {
-  const body = { prompt: [5, 6, 7], max_tokens: 900, ignore_eos: true, stream: true, n: 4 };
-  bystander = (await server.post('/v1/completions', body)).text();
+let bystander: Promise<string[]>;
+beforeAll(() => {
+  bystander = stream();
 });
 afterAll(async () => {
-  expect(await bystander).toContain('data: [DONE]');
+  const undisturbed = await bystander;
+  expect(await stream()).toEqual(undisturbed);
   expect(await server.idle()).toMatchObject({ blocks_used: 0 });
 });
 
@@ -34,6 +44,7 @@ const invalid: [path: string, body: string, param: string | null][] = [
   ['completions', '{"prompt":"x","temperature":-1}', 'temperature'],
   ['completions', '{"prompt":"x","temperature":1e999}', 'temperature'],
   ['completions', '{"prompt":"x","top_p":-1}', 'top_p'],
+  ['completions', '{"prompt":"x","repetition_penalty":0}', 'repetition_penalty'],
   ['completions', '{"prompt":"x","n":5000000}', 'n'],
   ['completions', '{"prompt":"x","logprobs":1000000000}', 'logprobs'],
   ['completions', '{"prompt":"x","model":7}', 'model'],
@@ -48,7 +59,7 @@ const invalid: [path: string, body: string, param: string | null][] = [
   ['chat/completions', '{"messages":[{"role":"user","content":7}]}', 'messages[0].content'],
   ['chat/completions', `{${chat},"temperature":-1}`, 'temperature'],
   ['chat/completions', `{${chat},"temperature":1e999}`, 'temperature'],
-  ['chat/completions', `{${chat},"top_logprobs":1000000000}`, 'top_logprobs'],
+  ['chat/completions', `{${chat},"logprobs":true,"top_logprobs":1000000000}`, 'top_logprobs'],
   ['chat/completions', '{}', 'messages'],
   ['completions', '[]', null],
   ['completions', '"prompt"', null],
@@ -69,9 +80,21 @@ async function expectError(response: Response, status: number, param: string | n
   return error;
 }
 
-it.each(invalid)('%s %s', async (path, body, param) => {
-  const error = await expectError(await server.post(`/v1/${path}`, body), 400, param);
-  expect(error.type).toBe('invalid_request_error');
+describe('requests that are wrong (case 46, Rapid-MLX#740, llama.cpp#19367)', () => {
+  const times: number[] = [];
+
+  it.each(invalid)('%s %s', async (path, body, param) => {
+    const start = performance.now();
+    const error = await expectError(await server.post(`/v1/${path}`, body), 400, param);
+    times.push(performance.now() - start);
+    expect(error.type).toBe('invalid_request_error');
+  });
+
+  it('are answered in less than 100 ms', () => {
+    expect(times).toHaveLength(invalid.length);
+    // The slowest may have met a busy machine.
+    expect(times.toSorted((a, b) => a - b)[Math.floor(0.9 * times.length)]).toBeLessThan(100);
+  });
 });
 
 describe('prompts longer than the context', () => {
