@@ -5,7 +5,7 @@
  */
 import { BatchBuilder } from '../src/engine/batch.js';
 import { PagedCache } from '../src/engine/kv/paged-cache.js';
-import type { GenerationRequest } from '../src/engine/protocol.js';
+import { type GenerationRequest, PLAIN_REQUEST } from '../src/engine/protocol.js';
 import { NO_TOKEN, Scheduler } from '../src/engine/scheduler/scheduler.js';
 import { Sequence } from '../src/engine/sequence.js';
 
@@ -29,30 +29,12 @@ function random(low: number, high: number): number {
 
 function requestOf(order: number): GenerationRequest {
   return {
+    ...PLAIN_REQUEST,
     id: order,
     prompt: Int32Array.from({ length: random(10, 600) }, () => random(0, 50_000)),
-    choices: 1,
-    sampling: {
-      temperature: 0,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      seed: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: [],
-      allowedTokenIds: [],
-      badWords: [],
-    },
     maxTokens: random(10, 300),
-    minTokens: 0,
-    endTokens: [],
-    logprobs: undefined,
-    promptLogprobs: undefined,
     priority: random(0, 9) === 0 ? -1 : 0,
     user: `user ${random(0, 99)}`,
-    cacheSalt: '',
     arrival: order,
   };
 }

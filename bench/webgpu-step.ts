@@ -8,7 +8,14 @@ import { parseArgs } from 'node:util';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { EngineLoop } from '../src/engine/loop.js';
 import type { EnginePort } from '../src/engine/port.js';
-import type { CommandBatch, EngineStats, GenerationRequest, WorkerMessage } from '../src/engine/protocol.js';
+import {
+  type CommandBatch,
+  type EngineStats,
+  type GenerationRequest,
+  GREEDY,
+  PLAIN_REQUEST,
+  type WorkerMessage,
+} from '../src/engine/protocol.js';
 import type { Architecture } from '../src/model/architecture.js';
 import type { Adapter, Probe } from '../src/model/backends/webgpu/adapter.js';
 import { DeviceCache } from '../src/model/backends/webgpu/cache.js';
@@ -172,29 +179,11 @@ function requestOf(
   vocabSize: number,
 ): GenerationRequest {
   return {
+    ...PLAIN_REQUEST,
     id,
     prompt: Int32Array.from({ length: promptLength }, (_, i) => 3 + ((i * 7919 + id * 104729) % (vocabSize - 3))),
-    choices: 1,
-    sampling: {
-      temperature,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      seed: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: [],
-      allowedTokenIds: [],
-      badWords: [],
-    },
+    sampling: { ...GREEDY, temperature },
     maxTokens,
-    minTokens: 0,
-    endTokens: [],
-    logprobs: undefined,
-    promptLogprobs: undefined,
-    priority: 0,
-    user: '',
     cacheSalt: String(id),
     arrival: 0,
   };

@@ -1,5 +1,5 @@
 /** Requests of all sizes and numbers, so that an engine shows how long steps of every kind take. */
-import type { NewRequest } from '../engine/client.js';
+import { PLAIN_REQUEST } from '../engine/protocol.js';
 import type { WorkerEngineClient } from '../engine/worker-client.js';
 import { randomInteger, randomSource } from '../loadgen/random.js';
 
@@ -41,7 +41,8 @@ export class CalibrationLoad {
     const requests = Array.from({ length: concurrency }, () => {
       const prompt = Math.min(near(promptTokens), maxModelLen - 2);
       const tokens = Int32Array.from({ length: prompt }, () => randomInteger(this.#random, 0, vocabSize - 1));
-      return request(tokens, Math.min(near(outputTokens), maxModelLen - prompt));
+      const maxTokens = Math.min(near(outputTokens), maxModelLen - prompt);
+      return { ...PLAIN_REQUEST, prompt: tokens, maxTokens };
     });
     await Promise.all(
       requests.map(async (request) => {
@@ -49,32 +50,4 @@ export class CalibrationLoad {
       }),
     );
   }
-}
-
-function request(prompt: Int32Array, maxTokens: number): NewRequest {
-  return {
-    prompt,
-    choices: 1,
-    sampling: {
-      temperature: 0,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      seed: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: [],
-      allowedTokenIds: [],
-      badWords: [],
-    },
-    maxTokens,
-    minTokens: 0,
-    endTokens: [],
-    logprobs: undefined,
-    promptLogprobs: undefined,
-    priority: 0,
-    user: '',
-    cacheSalt: '',
-  };
 }

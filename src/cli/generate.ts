@@ -1,6 +1,6 @@
 /** `sluice generate`: runs one prompt on the engine and streams the answer into the terminal. */
 import { once } from 'node:events';
-import type { SamplingParams } from '../engine/protocol.js';
+import { GREEDY, PLAIN_REQUEST } from '../engine/protocol.js';
 import { startEngine } from '../engine/worker-client.js';
 import { UserError } from '../errors.js';
 import { Generation, type Job } from '../server/generation.js';
@@ -94,35 +94,18 @@ async function encode(text: TextModel, prompt: string, options: GenerateOptions)
 }
 
 function job(prompt: Int32Array, maxTokens: number, { model }: OpenedModel, options: GenerateOptions): Job {
-  const sampling: SamplingParams = {
-    temperature: options.temperature ?? model.defaults.temperature ?? 1,
-    topK: options.topK ?? model.defaults.topK ?? 0,
-    topP: options.topP ?? model.defaults.topP ?? 1,
-    minP: model.defaults.minP ?? 0,
+  const { defaults, endTokens } = model;
+  const sampling = {
+    ...GREEDY,
+    temperature: options.temperature ?? defaults.temperature ?? 1,
+    topK: options.topK ?? defaults.topK ?? 0,
+    topP: options.topP ?? defaults.topP ?? 1,
+    minP: defaults.minP ?? 0,
     seed: options.seed ?? Math.floor(Math.random() * 2 ** 47),
-    presencePenalty: 0,
-    frequencyPenalty: 0,
-    repetitionPenalty: model.defaults.repetitionPenalty ?? 1,
-    logitBias: [],
-    allowedTokenIds: [],
-    badWords: [],
+    repetitionPenalty: defaults.repetitionPenalty ?? 1,
   };
   return {
-    requests: [
-      {
-        prompt,
-        choices: 1,
-        sampling,
-        maxTokens,
-        minTokens: 0,
-        endTokens: model.endTokens,
-        logprobs: undefined,
-        promptLogprobs: undefined,
-        priority: 0,
-        user: '',
-        cacheSalt: '',
-      },
-    ],
+    requests: [{ ...PLAIN_REQUEST, prompt, sampling, maxTokens, endTokens }],
     choice: { skipSpecialTokens: true, stop: options.stop, includeStop: false, minTokens: 0, logprobs: false },
   };
 }

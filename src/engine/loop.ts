@@ -7,7 +7,7 @@ import { BatchBuilder } from './batch.js';
 import { now as sharedClock } from './clock.js';
 import { PagedCache } from './kv/paged-cache.js';
 import type { EnginePort } from './port.js';
-import type { Command, EngineFault, Seconds } from './protocol.js';
+import type { Command, EngineFault, EngineStats, Seconds } from './protocol.js';
 import { Readout } from './readout.js';
 import { type RequestLimits, Requests } from './requests.js';
 import type { SchedulerLimits } from './scheduler/limits.js';
@@ -25,17 +25,7 @@ export interface LoopLimits extends Omit<SchedulerLimits, 'maxScoredTokens'>, Re
 const SCORED_LOGITS_BYTES = 64 * 2 ** 20;
 
 /** Where the time of a step went, and its rows. */
-interface StepRecord {
-  readonly sequences: number;
-  readonly prefillTokens: number;
-  readonly decodeTokens: number;
-  readonly decodePairs: number;
-  readonly prefillPairs: number;
-  readonly scheduleTime: Seconds;
-  readonly modelTime: Seconds;
-  readonly sampleTime: Seconds;
-}
-const NO_STEP: StepRecord = {
+const NO_STEP = {
   sequences: 0,
   prefillTokens: 0,
   decodeTokens: 0,
@@ -45,6 +35,7 @@ const NO_STEP: StepRecord = {
   modelTime: 0,
   sampleTime: 0,
 };
+type StepRecord = Pick<EngineStats, keyof typeof NO_STEP>;
 
 export class EngineLoop {
   readonly cache: PagedCache;

@@ -40,6 +40,21 @@ export interface SamplingParams {
   readonly badWords: readonly (readonly TokenId[])[];
 }
 
+/** The likeliest token, with every filter and penalty off. */
+export const GREEDY: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: [],
+  allowedTokenIds: [],
+  badWords: [],
+};
+
 /** One prompt to continue, in `choices` independent ways. */
 export interface GenerationRequest {
   readonly id: RequestId;
@@ -69,6 +84,19 @@ export interface GenerationRequest {
   /** How long after its arrival it may be started at the latest; the engine's own limit holds as well. */
   readonly queueTimeout?: Seconds | undefined;
 }
+
+/** What is to be said of a request of which nothing special is asked: one greedy choice that no token ends. */
+export const PLAIN_REQUEST = {
+  choices: 1,
+  sampling: GREEDY,
+  minTokens: 0,
+  endTokens: [],
+  logprobs: undefined,
+  promptLogprobs: undefined,
+  priority: 0,
+  user: '',
+  cacheSalt: '',
+} as const satisfies Partial<GenerationRequest>;
 
 /** Log probability of one token, from the distribution before temperature, penalties and filters. */
 export interface TokenLogprobs {

@@ -1,5 +1,5 @@
 /** Requests of a simulated load: when they come, from whom, how long they are, and what they begin with. */
-import type { GenerationRequest, SamplingParams, Seconds } from '../engine/protocol.js';
+import { type GenerationRequest, PLAIN_REQUEST, type Seconds } from '../engine/protocol.js';
 import { drawLength, type LengthDistribution } from '../loadgen/lengths.js';
 import { arrivalTimes, type Load } from '../loadgen/load.js';
 import { type RandomSource, randomInteger, randomSource } from '../loadgen/random.js';
@@ -21,22 +21,8 @@ export interface WorkloadOptions {
   readonly queueTimeout?: Seconds | undefined;
 }
 
-const VOCABULARY = 50_000;
-
 /** Tokens are all the same to the scheduler: nothing is sampled from logits. */
-const SAMPLING: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: [],
-  allowedTokenIds: [],
-  badWords: [],
-};
+const VOCABULARY = 50_000;
 
 /** Hands out requests as their time comes. In a closed load, the next comes when one has ended. */
 export class Workload {
@@ -74,18 +60,11 @@ export class Workload {
     prompt.set(prefix.subarray(0, prompt.length));
     this.#tokens(prompt, Math.min(sharedPrefixTokens, prompt.length));
     const request: GenerationRequest = {
+      ...PLAIN_REQUEST,
       id: this.#made++,
       prompt,
-      choices: 1,
-      sampling: SAMPLING,
       maxTokens: Math.min(drawLength(outputTokens, random), maxModelLen - prompt.length),
-      minTokens: 0,
-      endTokens: [],
-      logprobs: undefined,
-      promptLogprobs: undefined,
-      priority: 0,
       user: users > 1 ? `user ${randomInteger(random, 1, users)}` : '',
-      cacheSalt: '',
       arrival: this.#next!,
       queueTimeout,
     };

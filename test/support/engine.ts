@@ -1,30 +1,20 @@
 /** Requests and a port for running the engine's loop in the test's own thread. */
 import { EngineLoop, type LoopLimits } from '../../src/engine/loop.js';
 import type { EnginePort } from '../../src/engine/port.js';
-import type {
-  ChoiceOutput,
-  Command,
-  CommandBatch,
-  EngineStats,
-  GenerationRequest,
-  SamplingParams,
-  WorkerMessage,
+import {
+  type ChoiceOutput,
+  type Command,
+  type CommandBatch,
+  type EngineStats,
+  type GenerationRequest,
+  GREEDY,
+  PLAIN_REQUEST,
+  type SamplingParams,
+  type WorkerMessage,
 } from '../../src/engine/protocol.js';
 import type { ModelRunner } from '../../src/model/runner.js';
 
-export const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: [],
-  allowedTokenIds: [],
-  badWords: [],
-};
+export { GREEDY };
 
 type Overrides = Partial<Omit<GenerationRequest, 'prompt' | 'sampling'>> & {
   readonly prompt?: readonly number[];
@@ -34,16 +24,9 @@ type Overrides = Partial<Omit<GenerationRequest, 'prompt' | 'sampling'>> & {
 /** A greedy request for 8 tokens, with what is given changed. */
 export function requestOf({ prompt = [1, 2, 3], sampling = {}, ...rest }: Overrides = {}): GenerationRequest {
   return {
+    ...PLAIN_REQUEST,
     id: 1,
-    choices: 1,
     maxTokens: 8,
-    minTokens: 0,
-    endTokens: [],
-    logprobs: undefined,
-    promptLogprobs: undefined,
-    priority: 0,
-    user: '',
-    cacheSalt: '',
     arrival: 0,
     ...rest,
     prompt: Int32Array.from(prompt),
