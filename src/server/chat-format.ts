@@ -4,12 +4,15 @@ import {
   type AnswerFormat,
   type AnswerOptions,
   type CollectedChoice,
+  chunkHead,
   chunkUsage,
   failureEvents,
+  finishJson,
+  tailEvents,
   tells,
 } from './format.js';
 import type { Generation, StepDelta } from './generation.js';
-import { doneEvent, event } from './sse.js';
+import { event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
 export interface ChatFormatOptions extends AnswerOptions {
@@ -22,9 +25,7 @@ export class ChatFormat implements AnswerFormat {
   private readonly head: string;
 
   constructor(private readonly options: ChatFormatOptions) {
-    const { id, created, model } = options;
-    const head = JSON.stringify({ id, object: 'chat.completion.chunk', created, model });
-    this.head = `${head.slice(0, -1)},"choices":[`;
+    this.head = chunkHead('chat.completion.chunk', options);
   }
 
   chunks(deltas: readonly StepDelta[], generation: Generation): string {
@@ -49,15 +50,13 @@ export class ChatFormat implements AnswerFormat {
     const content = delta.text === '' ? '{}' : `{"content":${JSON.stringify(delta.text)}}`;
     const logprobs = this.options.logprobs ? JSON.stringify(chatLogprobs(delta.entries)) : 'null';
     let json = `${this.head}{"index":${index},"delta":${content},"logprobs":${logprobs}`;
-    json += `,"finish_reason":${delta.finish ? `"${delta.finish.reason}"` : 'null'}`;
-    if (delta.finish) json += `,"stop_reason":${JSON.stringify(delta.finish.stop)}`;
+    json += finishJson(delta.finish);
     if (this.options.tokenIds) json += `,"token_ids":${JSON.stringify(delta.tokenIds)}`;
     return event(`${json}}]${chunkUsage(this.options, generation)}}`);
   }
 
   tail(generation: Generation): string {
-    if (!this.options.includeUsage) return doneEvent;
-    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`) + doneEvent;
+    return tailEvents(this.head, this.options, generation);
   }
 
   failure(error: ApiError): string {

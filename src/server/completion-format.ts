@@ -6,12 +6,15 @@ import {
   type AnswerFormat,
   type AnswerOptions,
   type CollectedChoice,
+  chunkHead,
   chunkUsage,
   failureEvents,
+  finishJson,
+  tailEvents,
   tells,
 } from './format.js';
 import type { Generation, StepDelta } from './generation.js';
-import { doneEvent, event } from './sse.js';
+import { event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
 export interface CompletionFormatOptions extends AnswerOptions {
@@ -42,9 +45,7 @@ export class CompletionFormat implements AnswerFormat {
   private readonly offsets = new Map<number, number>();
 
   constructor(private readonly options: CompletionFormatOptions) {
-    const { id, created, model } = options;
-    const head = JSON.stringify({ id, object: 'text_completion', created, model });
-    this.head = `${head.slice(0, -1)},"choices":[`;
+    this.head = chunkHead('text_completion', options);
   }
 
   chunks(deltas: readonly StepDelta[], generation: Generation): string {
@@ -63,8 +64,7 @@ export class CompletionFormat implements AnswerFormat {
     } else {
       json += 'null';
     }
-    json += `,"finish_reason":${delta.finish ? `"${delta.finish.reason}"` : 'null'}`;
-    if (delta.finish) json += `,"stop_reason":${JSON.stringify(delta.finish.stop)}`;
+    json += finishJson(delta.finish);
     if (tokenIds) {
       json += `,"token_ids":${JSON.stringify(delta.tokenIds)}`;
       if (first) json += `,"prompt_token_ids":${JSON.stringify([...generation.job.requests[prompt]!.prompt])}`;
@@ -73,8 +73,7 @@ export class CompletionFormat implements AnswerFormat {
   }
 
   tail(generation: Generation): string {
-    if (!this.options.includeUsage) return doneEvent;
-    return event(`${this.head}],"usage":${JSON.stringify(generation.usage())}}`) + doneEvent;
+    return tailEvents(this.head, this.options, generation);
   }
 
   failure(error: ApiError): string {

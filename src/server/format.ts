@@ -5,6 +5,7 @@ import type { TokenId } from '../engine/protocol.js';
 import type { ChoiceFinish } from './choice.js';
 import type { ApiError } from './errors.js';
 import type { Generation, StepDelta } from './generation.js';
+import type { SharedBody } from './schemas/shared.js';
 import { doneEvent, event } from './sse.js';
 import type { TokenEntry } from './token-entries.js';
 
@@ -30,6 +31,17 @@ export interface AnswerOptions {
   readonly tokenIds: boolean;
 }
 
+export function answerOptions(id: string, model: string, body: SharedBody): AnswerOptions {
+  return {
+    id,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    includeUsage: body.stream_options?.include_usage ?? false,
+    continuousUsage: body.stream_options?.continuous_usage_stats ?? false,
+    tokenIds: body.return_token_ids ?? false,
+  };
+}
+
 /** All deltas of a choice, joined. */
 export interface CollectedChoice {
   text: string;
@@ -50,6 +62,23 @@ export function collect(choices: CollectedChoice[], deltas: readonly StepDelta[]
 
 export function emptyChoice(): CollectedChoice {
   return { text: '', entries: [], tokenIds: [], finish: undefined };
+}
+
+/** The JSON of a completion's or chat's chunk up to its choices. */
+export function chunkHead(object: string, { id, created, model }: AnswerOptions): string {
+  return `${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
+}
+
+/** The JSON of how a choice ended, or that it has not, as it stands after its content. */
+export function finishJson(finish: ChoiceFinish | undefined): string {
+  if (finish === undefined) return ',"finish_reason":null';
+  return `,"finish_reason":"${finish.reason}","stop_reason":${JSON.stringify(finish.stop)}`;
+}
+
+/** What follows the last choice: usage, where it was asked for, and the end. */
+export function tailEvents(head: string, options: AnswerOptions, generation: Generation): string {
+  if (!options.includeUsage) return doneEvent;
+  return event(`${head}],"usage":${JSON.stringify(generation.usage())}}`) + doneEvent;
 }
 
 /** A failure in mid-stream as the readers of completions and chats expect it. */

@@ -1,14 +1,14 @@
 /** POST /v1/chat/completions. */
 import { Hono } from 'hono';
 import { answer } from '../answer.js';
-import { available, checkModel } from '../availability.js';
-import { readJson } from '../body.js';
 import { ChatFormat } from '../chat-format.js';
 import { conversationTokens } from '../chat-prompt.js';
 import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { promptLogprobsJson } from '../echo.js';
 import { clip, invalid } from '../errors.js';
+import { answerOptions } from '../format.js';
 import type { Job } from '../generation.js';
+import { readRequest } from '../generation-request.js';
 import {
   checkTogether,
   checkToolChoice,
@@ -19,18 +19,13 @@ import {
   truncate,
 } from '../params.js';
 import { renderJob } from '../render.js';
-import { adoptRequestId } from '../request-id.js';
 import { type ChatBody, chatBody, chatMessages } from '../schemas/chat.js';
-import { validate } from '../validate.js';
 
 export function chatRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
 
   const prepare = async (c: AppContext) => {
-    const context = available(deps, c);
-    const body = validate(chatBody, await readJson(c, deps.config.maxBodyBytes));
-    checkModel(deps, body.model);
-    adoptRequestId(c, body.request_id);
+    const { body, context } = await readRequest(c, deps, chatBody);
     check(body);
     return { body, job: await chatJob(body, context) };
   };
@@ -40,12 +35,7 @@ export function chatRoutes(deps: RouteDeps): Hono<AppEnv> {
   app.post('/v1/chat/completions', async (c) => {
     const { body, job } = await prepare(c);
     const format = new ChatFormat({
-      id: `chatcmpl-${c.var.requestId}`,
-      created: Math.floor(Date.now() / 1000),
-      model: deps.model.id,
-      includeUsage: body.stream_options?.include_usage ?? false,
-      continuousUsage: body.stream_options?.continuous_usage_stats ?? false,
-      tokenIds: body.return_token_ids ?? false,
+      ...answerOptions(`chatcmpl-${c.var.requestId}`, deps.model.id, body),
       logprobs: body.logprobs ?? false,
       promptLogprobs: (generation) =>
         typeof body.prompt_logprobs === 'number'

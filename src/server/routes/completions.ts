@@ -3,13 +3,13 @@ import { Hono } from 'hono';
 import type { TokenLogprobs } from '../../engine/protocol.js';
 import type { TextModel } from '../../text/text-model.js';
 import { answer } from '../answer.js';
-import { available, checkModel } from '../availability.js';
-import { readJson } from '../body.js';
 import { CompletionFormat } from '../completion-format.js';
 import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { promptEntries, promptLogprobsJson } from '../echo.js';
 import { invalid } from '../errors.js';
+import { answerOptions } from '../format.js';
 import type { Job } from '../generation.js';
+import { readRequest } from '../generation-request.js';
 import {
   checkTogether,
   checkTokens,
@@ -20,9 +20,7 @@ import {
   truncate,
 } from '../params.js';
 import { renderJob } from '../render.js';
-import { adoptRequestId } from '../request-id.js';
 import { type CompletionBody, completionBody, type Prompt, promptList } from '../schemas/completions.js';
-import { validate } from '../validate.js';
 
 const defaultMaxTokens = 16;
 
@@ -30,10 +28,7 @@ export function completionRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
 
   const prepare = async (c: AppContext) => {
-    const context = available(deps, c);
-    const body = validate(completionBody, await readJson(c, deps.config.maxBodyBytes));
-    checkModel(deps, body.model);
-    adoptRequestId(c, body.request_id);
+    const { body, context } = await readRequest(c, deps, completionBody);
     const prompts = promptList(body.prompt);
     check(body, prompts.length);
     return { body, prompts, job: await completionJob(body, prompts, context) };
@@ -45,12 +40,7 @@ export function completionRoutes(deps: RouteDeps): Hono<AppEnv> {
     const { body, prompts, job } = await prepare(c);
     const skipSpecialTokens = job.choice.skipSpecialTokens;
     const format = new CompletionFormat({
-      id: `cmpl-${c.var.requestId}`,
-      created: Math.floor(Date.now() / 1000),
-      model: deps.model.id,
-      includeUsage: body.stream_options?.include_usage ?? false,
-      continuousUsage: body.stream_options?.continuous_usage_stats ?? false,
-      tokenIds: body.return_token_ids ?? false,
+      ...answerOptions(`cmpl-${c.var.requestId}`, deps.model.id, body),
       n: body.n ?? 1,
       logprobs: typeof body.logprobs === 'number',
       echo: body.echo ? job.requests.map(({ prompt }, i) => echoText(prompts[i]!, prompt, body, deps.text)) : undefined,

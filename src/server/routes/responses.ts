@@ -1,27 +1,21 @@
 /** POST /v1/responses: OpenAI's newer endpoint, for text. Nothing is stored, so every request brings its whole input. */
 import { Hono } from 'hono';
 import { answer } from '../answer.js';
-import { available, checkModel } from '../availability.js';
-import { readJson } from '../body.js';
 import { conversationTokens } from '../chat-prompt.js';
 import type { AppContext, AppEnv, RouteDeps } from '../context.js';
 import { clip, invalid } from '../errors.js';
 import type { Job } from '../generation.js';
+import { readRequest } from '../generation-request.js';
 import { checkToolChoice, choiceOptions, type ParamContext, requestTemplate, roomFor, truncate } from '../params.js';
 import { renderJob } from '../render.js';
-import { adoptRequestId } from '../request-id.js';
 import { ResponsesFormat } from '../responses-format.js';
 import { type ResponsesBody, responsesBody, responsesMessages, responsesTools } from '../schemas/responses.js';
-import { validate } from '../validate.js';
 
 export function responsesRoutes(deps: RouteDeps): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
 
   const prepare = async (c: AppContext) => {
-    const context = available(deps, c);
-    const body = validate(responsesBody, await readJson(c, deps.config.maxBodyBytes));
-    checkModel(deps, body.model);
-    adoptRequestId(c, body.request_id);
+    const { body, context } = await readRequest(c, deps, responsesBody);
     check(body);
     return { body, job: await responsesJob(body, context) };
   };
