@@ -1,0 +1,98 @@
+/** Decodes of sequences that are long enough to be cut into segments, beside short ones, against prefills of the same tokens. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadModel } from '../../../src/model/load.js';
+import type { ModelRunner } from '../../../src/model/runner.js';
+
+const MODELS = fileURLToPath(new URL('../../fixtures/models', import.meta.url));
+const BLOCK = 16;
+/** Tokens of the sequences: several segments, just one and a bit, less than a block, and one token alone. */
+const LENGTHS = [470, 200, 12, 1];
+/** Tokens that are decoded one by one. */
+const DECODED = 3;
+const BLOCKS_EACH = Math.ceil(Math.max(...LENGTHS) / BLOCK);
+
+/** Tokens of a sequence, never those that a tokenizer keeps for itself. */
+const tokensOf = (sequence: number, length: number): number[] =>
+  Array.from({ length }, (_, i) => 20 + ((i * 37 + sequence * 101) % 400));
+
+describe.each(readdirSync(MODELS))('%s', (name) => {
+  const cache = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+  let runner: ModelRunner;
+
+  beforeAll(async () => {
+    process.env['SLUICE_CACHE_DIR'] = cache;
+    ({ runner } = await loadModel(
+      {
+        model: join(MODELS, name),
+        device: 'cpu',
+        precision: 'fp32',
+        threads: 1,
+        maxNumSeqs: 8,
+        maxNumBatchedTokens: 512,
+        maxModelLen: undefined,
+        kvCacheMemory: 8 * 2 ** 20,
+        blockSize: BLOCK,
+      },
+      () => {},
+    ));
+  });
+  afterAll(async () => {
+    await runner.dispose();
+    rmSync(cache, { recursive: true });
+  });
+
+  /** One step: of each sequence the tokens from `from` to `to`; the logits of its last. */
+  async function step(chunks: readonly { sequence: number; from: number; to: number }[]): Promise<Float32Array[]> {
+    const cumulative = [0];
+    const tokens: number[] = [];
+    for (const { sequence, from, to } of chunks) {
+      tokens.push(...tokensOf(sequence, to).slice(from));
+      cumulative.push(tokens.length);
+    }
+    const { values, vocabSize } = await runner.run({
+      tokens: Int32Array.from(tokens),
+      cumulativeLengths: Int32Array.from(cumulative),
+      pastLengths: Int32Array.from(chunks, ({ from }) => from),
+      blockTables: Int32Array.from(
+        chunks.flatMap(({ sequence }) => Array.from({ length: BLOCKS_EACH }, (_, i) => sequence + i * LENGTHS.length)),
+      ),
+      maxBlocks: BLOCKS_EACH,
+      logitRows: Int32Array.from(cumulative.slice(1), (end) => end - 1),
+    });
+    return chunks.map((_, i) => values.slice(i * vocabSize, (i + 1) * vocabSize));
+  }
+
+  /** Logits of the last token of each sequence when its last tokens are decoded, in steps that some sequences share. */
+  async function decode(sequences: readonly number[]): Promise<Float32Array[]> {
+    for (const sequence of sequences) {
+      const to = (LENGTHS[sequence] as number) - DECODED;
+      if (to > 0) await step([{ sequence, from: 0, to }]);
+    }
+    let logits: Float32Array[] = [];
+    for (let left = DECODED; left > 0; left--) {
+      const due = sequences.filter((sequence) => (LENGTHS[sequence] as number) >= left);
+      if (due.length === 0) continue;
+      logits = await step(
+        due.map((sequence) => {
+          const to = (LENGTHS[sequence] as number) - left + 1;
+          return { sequence, from: to - 1, to };
+        }),
+      );
+    }
+    return logits;
+  }
+
+  it('decodes to the logits of a prefill, and to the same bits alone and among others', async () => {
+    const together = await decode(LENGTHS.map((_, sequence) => sequence));
+    for (const [sequence, length] of LENGTHS.entries()) {
+      const [prefilled] = await step([{ sequence, from: 0, to: length }]);
+      const error = Math.max(...prefilled!.map((x, i) => Math.abs(x - together[sequence]![i]!)));
+      expect(error).toBeLessThan(1e-3);
+      expect((await decode([sequence]))[0]).toEqual(together[sequence]);
+    }
+  });
+});
