@@ -1,19 +1,20 @@
 /**
- * Encodes long texts on a thread of its own, so that the event loop stays free: a megabyte takes a good part of a
- * second. The thread starts with the first long text and keeps no process alive.
+ * Encodes long prompts on a thread of its own, so that the event loop stays free: a megabyte takes a good part of a
+ * second. The thread starts with the first long prompt and keeps no process alive.
  */
 import { Worker } from 'node:worker_threads';
-import type { EncodeRequest } from './tokenizer/encoder.js';
-import type { EncoderTables } from './tokenizer/tables.js';
+import type { Prompt, PromptTables } from './prompt-encoder.js';
+import { ChatTemplateError } from './text-model.js';
 
-export interface EncodeJob extends EncodeRequest {
+export interface EncodeJob {
   readonly id: number;
-  readonly text: string;
+  readonly prompt: Prompt;
 }
 
 export type EncodeResult = { readonly id: number } & (
   | { readonly ids: Int32Array<ArrayBuffer> }
-  | { readonly error: string }
+  /** `ofTemplate`: the error was a ChatTemplateError. */
+  | { readonly error: string; readonly ofTemplate: boolean }
 );
 
 interface Waiting {
@@ -32,12 +33,15 @@ export class EncoderThread {
   private readonly waiting = new Map<number, Waiting>();
   private lastId = 0;
 
-  constructor(private readonly tables: EncoderTables) {}
+  constructor(private readonly tables: PromptTables) {}
 
-  /** Texts are encoded in the order of the calls. Rejects when the thread dies; the next call starts a new one. */
-  encode(text: string, request: EncodeRequest): Promise<Int32Array> {
+  /**
+   * Prompts are encoded in the order of the calls. Rejects with ChatTemplateError where the template refuses a chat, and
+   * when the thread dies; the next call starts a new one.
+   */
+  encode(prompt: Prompt): Promise<Int32Array> {
     const worker = this.worker ?? this.start();
-    const job: EncodeJob = { id: ++this.lastId, text, ...request };
+    const job: EncodeJob = { id: ++this.lastId, prompt };
     return new Promise((resolve, reject) => {
       this.waiting.set(job.id, { resolve, reject });
       worker.ref();
@@ -53,7 +57,7 @@ export class EncoderThread {
       this.waiting.delete(result.id);
       if (this.waiting.size === 0) worker.unref();
       if ('ids' in result) resolve(result.ids);
-      else reject(new Error(result.error));
+      else reject(result.ofTemplate ? new ChatTemplateError(result.error) : new Error(result.error));
     });
     worker.on('error', (error: Error) => this.fail(worker, error));
     worker.on('exit', () => this.fail(worker, new Error('the encoder thread ended')));

@@ -1,22 +1,20 @@
-/** The one implementation of `TextModel`: tables for tokens, Jinja for chats, a thread for long texts. */
+/** The one implementation of `TextModel`: tables for tokens, Jinja for chats, a thread for long prompts. */
 
-import { ControlTokenGuard } from './chat/guard.js';
-import type { ChatTemplates } from './chat/select.js';
-import type { ChatTemplate } from './chat/template.js';
+import type { ChatTemplateTexts } from './chat/select.js';
 import { ByteDetokenizer } from './detokenizer.js';
 import { EncoderThread } from './encoder-thread.js';
-import {
-  type ChatEncodeOptions,
-  type ChatMessage,
-  type ChatOptions,
-  ChatTemplateError,
-  type DecodeOptions,
-  type Detokenizer,
-  type EncodeOptions,
-  type TextModel,
+import { promptCost } from './prompt-cost.js';
+import { type Prompt, PromptEncoder } from './prompt-encoder.js';
+import type {
+  ChatEncodeOptions,
+  ChatMessage,
+  ChatOptions,
+  DecodeOptions,
+  Detokenizer,
+  EncodeOptions,
+  TextModel,
 } from './text-model.js';
 import type { Tokenizer } from './tokenizer/compile.js';
-import { type EncodeRequest, Encoder } from './tokenizer/encoder.js';
 import { bytesOfToken } from './tokenizer/tables.js';
 
 /**
@@ -26,43 +24,33 @@ import { bytesOfToken } from './tokenizer/tables.js';
 const UNITS_PER_TURN = 16_384;
 
 export class LoadedTextModel implements TextModel {
-  private readonly encoder: Encoder;
+  readonly hasChatTemplate: boolean;
+  private readonly encoder: PromptEncoder;
   private readonly thread: EncoderThread;
-  private readonly guard: ControlTokenGuard;
   private unitsThisTurn = 0;
   private readonly utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
   constructor(
     private readonly tokenizer: Tokenizer,
     readonly vocabSize: number,
-    private readonly templates: ChatTemplates | undefined,
+    templates: ChatTemplateTexts | undefined,
   ) {
-    this.encoder = new Encoder(tokenizer.encoder);
-    this.thread = new EncoderThread(tokenizer.encoder);
-    const specials = tokenizer.encoder.added.filter((token) => token.special);
-    this.guard = new ControlTokenGuard(specials.map((token) => token.content));
+    this.hasChatTemplate = templates !== undefined;
+    const tables = { encoder: tokenizer.encoder, templates };
+    this.encoder = new PromptEncoder(tables);
+    this.thread = new EncoderThread(tables);
   }
 
-  get hasChatTemplate(): boolean {
-    return this.templates !== undefined;
-  }
-
-  async encode(text: string, options: EncodeOptions): Promise<Int32Array> {
-    return this.encodeRequest(text, options);
+  encode(text: string, options: EncodeOptions): Promise<Int32Array> {
+    return this.encodePrompt({ kind: 'text', text, options });
   }
 
   renderChat(messages: readonly ChatMessage[], options: ChatOptions): string {
-    return this.template(options).render(messages, options);
+    return this.encoder.render(messages, options);
   }
 
-  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions & ChatEncodeOptions): Promise<Int32Array> {
-    const request = { addSpecialTokens: options.addSpecialTokens ?? false, parseSpecialTokens: true };
-    const template = this.template(options);
-    if (options.parseSpecialTokens === true) return this.encodeRequest(template.render(messages, options), request);
-    const { text, guarded } = this.guard.render([messages, options.tools, options.variables], (guard) =>
-      template.render(messages, options, guard),
-    );
-    return this.encodeRequest(text, { ...request, guarded });
+  encodeChat(messages: readonly ChatMessage[], options: ChatOptions & ChatEncodeOptions): Promise<Int32Array> {
+    return this.encodePrompt({ kind: 'chat', messages, options });
   }
 
   tokenBytes(token: number): Uint8Array {
@@ -93,20 +81,18 @@ export class LoadedTextModel implements TextModel {
     });
   }
 
-  private async encodeRequest(text: string, request: EncodeRequest): Promise<Int32Array> {
-    const units = text.length + 1;
-    if (this.unitsThisTurn + units > UNITS_PER_TURN) return this.thread.encode(text, request);
+  private async encodePrompt(prompt: Prompt): Promise<Int32Array> {
+    const room = UNITS_PER_TURN - this.unitsThisTurn;
+    const cost = promptCost(prompt, room);
+    if (cost > room) return this.thread.encode(prompt);
     if (this.unitsThisTurn === 0) {
       setImmediate(() => {
         this.unitsThisTurn = 0;
       });
     }
-    this.unitsThisTurn += units;
-    return this.encoder.encode(text, request);
-  }
-
-  private template(options: ChatOptions): ChatTemplate {
-    if (this.templates === undefined) throw new ChatTemplateError('the model has no chat template');
-    return options.tools !== undefined && options.tools.length > 0 ? this.templates.withTools : this.templates.plain;
+    this.unitsThisTurn += cost;
+    const text = this.encoder.asText(prompt);
+    // Some templates write far more than they are given.
+    return text.text.length > UNITS_PER_TURN ? this.thread.encode(text) : this.encoder.encode(text);
   }
 }

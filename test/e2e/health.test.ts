@@ -36,6 +36,11 @@ describe('while a megabyte of text is being tokenized (case 76)', () => {
     { name: `a prompt, ${name}`, path: '/v1/completions', body: { prompt: text } },
     { name: `a chat, ${name}`, path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: text }] } },
   ]);
+  const messages = Array.from({ length: 1000 }, (_, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content: texts.prose.slice(1000 * i, 1000 * (i + 1)),
+  }));
+  bodies.push({ name: 'a chat, 1,000 messages', path: '/v1/chat/completions', body: { messages } });
 
   // What a server that does nothing takes at the same time is the machine's own delay, and is allowed on top.
   it.each(bodies)('probes and metrics are answered within 200 ms: $name', { retry: 2 }, async ({ path, body }) => {

@@ -273,6 +273,51 @@ describe('continuing the final message (case 51, transformers#35433)', () => {
   });
 });
 
+describe('long chats', () => {
+  const long = Array.from({ length: 1000 }, (_, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content: `${i} The quick brown fox, 12345 times; 東京 🙂 <|im_end|> `.repeat(20),
+  }));
+  const text = (ids: Int32Array) => model.decode(ids, { skipSpecialTokens: false });
+
+  it('are rendered and encoded as short ones are', async () => {
+    const ids = await model.encodeChat(long, options);
+    expect(text(ids)).toBe(model.renderChat(long, options));
+    expect([...ids].filter((id) => id === 2)).toHaveLength(long.length + 1);
+    const parsed = await model.encodeChat(long, { ...options, parseSpecialTokens: true });
+    expect([...parsed].filter((id) => id === 2)).toHaveLength(21 * long.length + 1);
+  });
+
+  it('leave the event loop free: neither rendering nor encoding is done on it', async () => {
+    const time = (work: () => unknown): number => {
+      const start = performance.now();
+      work();
+      return performance.now() - start;
+    };
+    const rendering = Math.min(...[1, 2, 3].map(() => time(() => model.renderChat(long, options))));
+    const pending: Promise<Int32Array>[] = [];
+    const held = [1, 2, 3].map(() => time(() => pending.push(model.encodeChat(long, options))));
+    // What is left is to hand the messages over.
+    expect(Math.min(...held)).toBeLessThan(rendering / 2);
+    await Promise.all(pending);
+  });
+
+  it('are refused as short ones are', async () => {
+    const strict = await withTemplate("{{ raise_exception('too many') if messages|length > 999 }}");
+    await expect(strict.encodeChat(long, options)).rejects.toThrow(new ChatTemplateError('chat template: too many'));
+    const none = await loadTextModel(
+      { kind: 'gguf', metadata: { ...(await bundledMetadata()), 'tokenizer.chat_template': undefined } },
+      49152,
+    );
+    await expect(none.encodeChat(long, options)).rejects.toThrow(ChatTemplateError);
+  });
+
+  it('are those that a template makes long, too', async () => {
+    const writer = await withTemplate('{% for i in range(40000) %}word {% endfor %}');
+    expect(await writer.encodeChat(user('a'), options)).toHaveLength(40_001);
+  });
+});
+
 describe('the choice of a template', () => {
   const config = {
     bos_token: { content: '<s>' },

@@ -1,10 +1,12 @@
 /** Which chat template a model brings: one, or a list of named ones of which "tool_use" serves requests with tools. */
 import { tokenText } from '../tokenizer/tokenizer-json.js';
-import { ChatTemplate } from './template.js';
 
-export interface ChatTemplates {
-  readonly plain: ChatTemplate;
-  readonly withTools: ChatTemplate;
+export interface ChatTemplateTexts {
+  readonly plain: string;
+  /** For requests with tools; often the same. */
+  readonly withTools: string;
+  /** The special tokens by the names templates use, such as bos_token. */
+  readonly variables: Readonly<Record<string, string>>;
 }
 
 const TOKEN_NAMES = ['bos_token', 'eos_token', 'unk_token', 'pad_token', 'sep_token', 'cls_token', 'mask_token'];
@@ -13,14 +15,11 @@ const TOKEN_NAMES = ['bos_token', 'eos_token', 'unk_token', 'pad_token', 'sep_to
 export function selectChatTemplates(
   config: Readonly<Record<string, unknown>>,
   file: string | undefined,
-): ChatTemplates | undefined {
+): ChatTemplateTexts | undefined {
   const named = file === undefined ? namedTemplates(config['chat_template']) : new Map([['default', file]]);
   const plain = named.get('default') ?? [...named.values()][0];
   if (plain === undefined) return undefined;
-  const variables = specialTokens(config);
-  const template = new ChatTemplate(plain, variables);
-  const tools = named.get('tool_use');
-  return { plain: template, withTools: tools === undefined ? template : new ChatTemplate(tools, variables) };
+  return { plain, withTools: named.get('tool_use') ?? plain, variables: specialTokens(config) };
 }
 
 function namedTemplates(value: unknown): Map<string, string> {
