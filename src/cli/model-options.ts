@@ -61,7 +61,7 @@ export function addModelOptions(command: Command): Command {
     .addOption(
       option('--kv-cache-memory <size>', 'memory of the paged key and value cache')
         .argParser(parseSize)
-        .default(1024 ** 3, '1GiB'),
+        .default(512 * 1024 ** 2, '512MiB'),
     )
     .addOption(
       option(

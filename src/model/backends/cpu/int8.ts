@@ -12,7 +12,7 @@ import { applyHadamardToRows } from './hadamard.js';
 import { type CpuLowering, cpuLowering } from './lowering.js';
 import { quantizeColumns } from './quantize.js';
 import { downBlock, RotatedParameters } from './rotation.js';
-import { type LoweringOptions, ROW_INPUTS } from './rows.js';
+import type { LoweringOptions } from './rows.js';
 import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
@@ -48,29 +48,17 @@ export async function int8Lowering(
       [input.rows, weight(layer.name), input.scale, weight(`${layer.name}.scale`), zeroPoint, '', bias],
       { domain: MICROSOFT, name: layer.name },
     );
-  /** A zero point for each row of a layer's input: those of the step, or behind the last attention those wanted. */
-  const zeroPointsOf = new Map<Value, Value>();
-  const zeroPoints = (g: GraphBuilder, layer: LinearLayer): Value => {
-    const last = architecture.layers.length - 1;
-    const wanted = layer.name === 'head' || (layer.name.startsWith(`layers.${last}.`) && layer.input !== 'norm');
-    const [rows, axis] = wanted ? [ROW_INPUTS.logitRows, 0] : [ROW_INPUTS.tokens, 1];
-    const known = zeroPointsOf.get(rows);
-    if (known !== undefined) return known;
-    const count = g.node('Shape', [rows], { name: `${rows}.count`, start: axis });
-    const points = g.node('Expand', [zeroPoint, count], { name: `${rows}.zero_points` });
-    zeroPointsOf.set(rows, points);
-    return points;
-  };
   /** The product of rows quantized by their own largest magnitude, and the scale [1, rows, 1] it is still to take. */
   const byLargest = (g: GraphBuilder, layer: LinearLayer, x: Value): { unscaled: Value; scale: Value } => {
     const name = (part: string) => `${layer.name}.${part}`;
-    // In a row of zeros the scale is zero: whatever the integers are then, they are multiplied by it in the end.
+    // In a row of zeros the range is zero: whatever the integers are then, they are multiplied by it in the end. Dividing
+    // first is faster than a scale for each row, whose quantization takes one thread (`node bench/run.mjs kernels`).
     const magnitudes = g.node('Abs', [x], { name: name('abs') });
-    const range = g.node('ReduceMax', [magnitudes, g.int64([0, 2])], { name: name('range'), keepdims: 0 });
-    const scales = g.node('Mul', [range, g.float32Scalar(1 / 127)], { name: name('scales') });
-    const rows = g.node('QuantizeLinear', [x, scales, zeroPoints(g, layer)], { name: name('rows'), axis: 1 });
-    const unscaled = product(g, layer, { rows, scale: g.float32Scalar(1) }, '');
-    return { unscaled, scale: g.node('Reshape', [scales, g.int64([1, -1, 1])], { name: name('scale') }) };
+    const range = g.node('ReduceMax', [magnitudes, g.int64([-1])], { name: name('range'), keepdims: 1 });
+    const unit = g.node('Div', [x, range], { name: name('unit') });
+    const scale = g.float32Scalar(1 / 127);
+    const rows = g.node('QuantizeLinear', [unit, scale, zeroPoint], { name: name('rows') });
+    return { unscaled: product(g, layer, { rows, scale }, ''), scale: range };
   };
 
   return cpuLowering(architecture, weights, ropes, cacheType, {

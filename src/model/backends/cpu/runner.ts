@@ -59,6 +59,8 @@ export class CpuRunner implements ModelRunner {
       graphOptimizationLevel: 'all',
       // Shapes change every step; patterns would be kept for each of them.
       enableMemPattern: false,
+      // Between the parallel parts of a step the second thread waits awake, and no longer than that.
+      extra: { session: { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' } } },
       logSeverityLevel: 3,
     });
     const description = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
