@@ -50,7 +50,7 @@ interface Figures {
 const machine = describeMachine();
 const steps: EngineStats[] = [];
 const engine = startBenchEngine(config, { onStep: (stats) => steps.push(stats) });
-const { numBlocks } = await engine.ready();
+const { numBlocks, vocabSize } = await engine.ready();
 const calibration = new CalibrationLoad(engine, maxNumSeqs);
 
 async function calibrated(): Promise<EngineStats[]> {
@@ -68,7 +68,8 @@ async function measured(workload: WorkloadOptions): Promise<Figures> {
   const running: Promise<void>[] = [];
   const start = performance.now();
   for (let next = source.next; next !== undefined; next = source.next) {
-    const { id: _id, arrival: _arrival, ...request } = source.take();
+    const { id: _id, arrival: _arrival, prompt, ...rest } = source.take();
+    const request = { ...rest, prompt: prompt.map((token) => token % vocabSize) };
     const wait = start + next * 1000 - performance.now();
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     running.push(

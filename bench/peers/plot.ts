@@ -35,6 +35,7 @@ export function drawComparison(
     return `<g transform="translate(${x} ${y})">${panel(measure, samples, engines)}</g>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">
+<title>${escapeHtml(title)}</title>
 <style>${STYLE}</style>
 <text class="title" x="${PANEL.gap}" y="28">${escapeHtml(title)}</text>
 ${panels.join('\n')}

@@ -1,6 +1,7 @@
 /** Parameters of the CPU graphs on their way into the weight store, tensor by tensor. */
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
+import { concatenate } from '../../formats/concatenate.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import type { DataType } from '../../graph/data-type.js';
 import type { WeightStore } from '../../graph/weight-store.js';
@@ -86,14 +87,7 @@ export async function readPacked(
 ): Promise<Float32Array> {
   const parts: Float32Array[] = [];
   for (const name of names) parts.push(await read(name));
-  if (parts.length === 1) return parts[0] as Float32Array;
-  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
+  return concatenate(parts);
 }
 
 /** Inputs of a linear layer, the length of its matrices' rows. */

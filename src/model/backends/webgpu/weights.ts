@@ -6,6 +6,7 @@ import { LoadError } from '../../../errors.js';
 import type { Architecture, ParameterName } from '../../architecture.js';
 import { isWithinFloat16, toFloat16 } from '../../float16.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
+import { concatenate } from '../../formats/concatenate.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { decoderLinears, type LinearLayer } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
@@ -242,15 +243,4 @@ async function storeRopes(g: GraphBuilder, architecture: Architecture, store: We
 
 function bytesOf(data: ArrayBufferView): Uint8Array {
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-}
-
-function concatenate(parts: readonly Float32Array[]): Float32Array {
-  if (parts.length === 1) return parts[0] as Float32Array;
-  const all = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

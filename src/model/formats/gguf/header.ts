@@ -1,8 +1,8 @@
 /**
  * The header of a GGUF file: metadata and the list of tensors. Layout: ggml/docs/gguf.md.
  *
- * It is read here because the parser of @huggingface/gguf takes bytes past the end of a file for zeros and cuts texts
- * that cross the end of its buffer, every 2 MB, without a word.
+ * It is read here because the parser of @huggingface/gguf takes bytes past the end of a file for zeros and cuts long texts,
+ * of about half a megabyte and more, without a word.
  */
 import { LoadError } from '../../../errors.js';
 import type { BinaryFile } from '../binary-file.js';

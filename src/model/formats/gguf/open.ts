@@ -4,10 +4,11 @@ import { basename } from 'node:path';
 import { LoadError } from '../../../errors.js';
 import type { BinaryFile } from '../binary-file.js';
 import { bindParameters } from '../bind.js';
-import type { Checkpoint, GenerationDefaults } from '../checkpoint.js';
+import type { Checkpoint } from '../checkpoint.js';
 import { dequantize } from '../dequantize.js';
 import { elementCount } from '../elements.js';
 import { fingerprint } from '../fingerprint.js';
+import { readGenerationDefaults } from '../generation-defaults.js';
 import { Settings } from '../settings.js';
 import type { StoredTensor } from '../tensor.js';
 import { tensorCheckpoint } from '../tensor-checkpoint.js';
@@ -41,7 +42,7 @@ export async function openGguf(file: BinaryFile): Promise<Checkpoint> {
       architecture,
       tokenizer: { kind: 'gguf', metadata: metadata.values },
       endTokens: ggufEndTokens(metadata),
-      generation: generationDefaults(metadata),
+      generation: readGenerationDefaults(metadata, GENERATION_KEYS),
       fingerprint: await fingerprint([await file.read(0, Math.min(header.dataStart, file.size))], tensors.values()),
     },
     parameters,
@@ -56,18 +57,11 @@ async function ropeFactors(tensor: StoredTensor | undefined): Promise<Float32Arr
   return values;
 }
 
-/** The general.sampling keys that convert_hf_to_gguf.py copies from generation_config.json. */
-function generationDefaults(metadata: Settings): GenerationDefaults {
-  const temperature = metadata.optionalNumber('general.sampling.temp');
-  const topK = metadata.optionalNumber('general.sampling.top_k');
-  const topP = metadata.optionalNumber('general.sampling.top_p');
-  const minP = metadata.optionalNumber('general.sampling.min_p');
-  const repetitionPenalty = metadata.optionalNumber('general.sampling.penalty_repeat');
-  return {
-    ...(temperature !== undefined && { temperature }),
-    ...(topK !== undefined && { topK }),
-    ...(topP !== undefined && { topP }),
-    ...(minP !== undefined && { minP }),
-    ...(repetitionPenalty !== undefined && { repetitionPenalty }),
-  };
-}
+/** The keys that convert_hf_to_gguf.py copies from generation_config.json. */
+const GENERATION_KEYS = {
+  temperature: 'general.sampling.temp',
+  topK: 'general.sampling.top_k',
+  topP: 'general.sampling.top_p',
+  minP: 'general.sampling.min_p',
+  repetitionPenalty: 'general.sampling.penalty_repeat',
+};

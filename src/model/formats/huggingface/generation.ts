@@ -1,20 +1,16 @@
 /** Defaults for generation and end-of-sequence ids of a Hugging Face model: every file that may hold them counts. */
 import type { GenerationDefaults } from '../checkpoint.js';
+import { readGenerationDefaults } from '../generation-defaults.js';
 import { isRecord, type Settings } from '../settings.js';
 
 export function generationDefaults(generation: Settings | undefined): GenerationDefaults {
-  const temperature = generation?.optionalNumber('temperature');
-  const topK = generation?.optionalNumber('top_k');
-  const topP = generation?.optionalNumber('top_p');
-  const minP = generation?.optionalNumber('min_p');
-  const repetitionPenalty = generation?.optionalNumber('repetition_penalty');
-  return {
-    ...(temperature !== undefined && { temperature }),
-    ...(topK !== undefined && { topK }),
-    ...(topP !== undefined && { topP }),
-    ...(minP !== undefined && { minP }),
-    ...(repetitionPenalty !== undefined && { repetitionPenalty }),
-  };
+  return readGenerationDefaults(generation, {
+    temperature: 'temperature',
+    topK: 'top_k',
+    topP: 'top_p',
+    minP: 'min_p',
+    repetitionPenalty: 'repetition_penalty',
+  });
 }
 
 /**
