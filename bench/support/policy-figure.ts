@@ -43,6 +43,7 @@ export function policyFigure(points: readonly Point[]): string {
     return `<circle class="${name}" cx="${left}" cy="12" r="4"/><text x="${left + 8}" y="16">${name}</text>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${2 * SIZE.width} ${SIZE.height + LEGEND_HEIGHT}">
+<title>Throughput and TTFT of batching policies by rate of arrival</title>
 <style>text { font: 11px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; } .title { font-size: 13px; font-weight: 600; }
 .grid, .axis, .curve { fill: none; } .curve { stroke-width: 1.8; } ${style(0)}
 @media (prefers-color-scheme: dark) { ${style(1)} }</style>

@@ -67,7 +67,8 @@ describe('the plot', () => {
   });
 
   it('escapes names', () => {
-    expect(svg).not.toContain('<title>');
+    expect(svg).not.toContain('><title>');
+    expect(svg).toContain('<title>&#60;title&#62;</title>');
     expect(svg).not.toContain('a & b');
     expect(svg).toContain('a &#38; b');
   });
