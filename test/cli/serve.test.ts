@@ -173,7 +173,7 @@ describe('sluice', () => {
     expect(await command.exit).toBe(0);
     for (const text of [
       '--kv-cache-memory <size>',
-      'default: 1GiB, env:',
+      'default: 512MiB, env:',
       'SLUICE_KV_CACHE_MEMORY',
       'Batching and cache:',
     ]) {
