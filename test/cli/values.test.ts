@@ -99,7 +99,7 @@ describe('options', () => {
       threads: 0,
       maxNumSeqs: 64,
       maxNumBatchedTokens: 512,
-      kvCacheMemory: 1024 ** 3,
+      kvCacheMemory: 512 * 1024 ** 2,
       blockSize: 32,
       shutdownTimeout: 30,
     });
@@ -126,7 +126,7 @@ describe('options', () => {
       maxNumSeqs: 64,
       maxNumBatchedTokens: 512,
       maxModelLen: 100,
-      kvCacheMemory: 1024 ** 3,
+      kvCacheMemory: 512 * 1024 ** 2,
       blockSize: 32,
     });
   });
