@@ -1,13 +1,7 @@
 /** Decodes of sequences that are long enough to be cut into segments, beside short ones, against prefills of the same tokens. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadModel } from '../../../src/model/load.js';
-import type { ModelRunner } from '../../../src/model/runner.js';
+import { describe, expect, it } from 'vitest';
+import { tinyModels, tinyRunner } from '../../support/tiny-model.js';
 
-const MODELS = fileURLToPath(new URL('../../fixtures/models', import.meta.url));
 const BLOCK = 16;
 /** Tokens of the sequences: several segments, just one and a bit, less than a block, and one token alone. */
 const LENGTHS = [470, 200, 12, 1];
@@ -19,31 +13,8 @@ const BLOCKS_EACH = Math.ceil(Math.max(...LENGTHS) / BLOCK);
 const tokensOf = (sequence: number, length: number): number[] =>
   Array.from({ length }, (_, i) => 20 + ((i * 37 + sequence * 101) % 400));
 
-describe.each(readdirSync(MODELS))('%s', (name) => {
-  const cache = mkdtempSync(join(tmpdir(), 'sluice-test-'));
-  let runner: ModelRunner;
-
-  beforeAll(async () => {
-    process.env['SLUICE_CACHE_DIR'] = cache;
-    ({ runner } = await loadModel(
-      {
-        model: join(MODELS, name),
-        device: 'cpu',
-        precision: 'fp32',
-        threads: 1,
-        maxNumSeqs: 8,
-        maxNumBatchedTokens: 512,
-        maxModelLen: undefined,
-        kvCacheMemory: 8 * 2 ** 20,
-        blockSize: BLOCK,
-      },
-      () => {},
-    ));
-  });
-  afterAll(async () => {
-    await runner.dispose();
-    rmSync(cache, { recursive: true });
-  });
+describe.each(tinyModels)('%s', (name) => {
+  const runner = tinyRunner(name, 8 * 2 ** 20);
 
   /** One step: of each sequence the tokens from `from` to `to`; the logits of its last. */
   async function step(chunks: readonly { sequence: number; from: number; to: number }[]): Promise<Float32Array[]> {
@@ -53,7 +24,7 @@ describe.each(readdirSync(MODELS))('%s', (name) => {
       tokens.push(...tokensOf(sequence, to).slice(from));
       cumulative.push(tokens.length);
     }
-    const { values, vocabSize } = await runner.run({
+    const { values, vocabSize } = await runner().run({
       tokens: Int32Array.from(tokens),
       cumulativeLengths: Int32Array.from(cumulative),
       pastLengths: Int32Array.from(chunks, ({ from }) => from),

@@ -1,46 +1,15 @@
 /** The CPU backend in fp32 against logits and greedy tokens that another implementation computed. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadModel } from '../../../src/model/load.js';
-import type { ModelRunner } from '../../../src/model/runner.js';
+import { describe, expect, it } from 'vitest';
 import { continueGreedily, readExpected } from '../../support/greedy.js';
+import { tinyModels, tinyRunner } from '../../support/tiny-model.js';
 
-const MODELS = fileURLToPath(new URL('../../fixtures/models', import.meta.url));
-
-describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
-  const cache = mkdtempSync(join(tmpdir(), 'sluice-test-'));
+describe.each(tinyModels)('%s in fp32', (name) => {
   const cases = readExpected(name);
-  let runner: ModelRunner;
-
-  beforeAll(async () => {
-    process.env['SLUICE_CACHE_DIR'] = cache;
-    const loaded = await loadModel(
-      {
-        model: join(MODELS, name),
-        device: 'cpu',
-        precision: 'fp32',
-        threads: 1,
-        maxNumSeqs: 8,
-        maxNumBatchedTokens: 512,
-        maxModelLen: undefined,
-        kvCacheMemory: 4 * 2 ** 20,
-        blockSize: 16,
-      },
-      () => {},
-    );
-    runner = loaded.runner;
-  });
-  afterAll(async () => {
-    await runner.dispose();
-    rmSync(cache, { recursive: true });
-  });
+  const runner = tinyRunner(name, 4 * 2 ** 20);
 
   it.each([1, 5, 16, 512])('computes the reference logits and tokens in chunks of %i', async (chunk) => {
     for (const c of cases) {
-      const [result] = await continueGreedily(runner, [c.ids], c.greedy.length, chunk);
+      const [result] = await continueGreedily(runner(), [c.ids], c.greedy.length, chunk);
       const error = Math.max(...c.next_logits.map((x, i) => Math.abs(x - (result?.firstLogits[i] as number))));
       expect(error).toBeLessThan(1e-3);
       expect(result?.tokens).toEqual(c.greedy);
@@ -49,7 +18,7 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
 
   it('computes the same for prompts that share a batch, decodes and prefill chunks mixed', async () => {
     const prompts = [...cases, ...cases].map((c) => c.ids);
-    const results = await continueGreedily(runner, prompts, 40, 7);
+    const results = await continueGreedily(runner(), prompts, 40, 7);
     results.forEach((result, i) => {
       expect(result.tokens).toEqual(cases[i % cases.length]?.greedy);
     });
@@ -57,11 +26,11 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
 
   it('reads a sparse pool: blocks far apart give the same tokens', async () => {
     const c = cases[0]!;
-    const first = runner.numBlocks - 8;
+    const first = runner().numBlocks - 8;
     const tokens = [...c.ids];
     let past = 0;
     while (tokens.length < c.ids.length + 20) {
-      const { values } = await runner.run({
+      const { values } = await runner().run({
         tokens: Int32Array.from(tokens.slice(past)),
         cumulativeLengths: Int32Array.of(0, tokens.length - past),
         pastLengths: Int32Array.of(past),
@@ -78,7 +47,7 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
   it('copies blocks: a sequence goes on from the copy', async () => {
     const c = cases[1]!;
     const table = (offset: number) => Int32Array.from({ length: 6 }, (_, i) => offset + i);
-    await runner.run({
+    await runner().run({
       tokens: Int32Array.from(c.ids),
       cumulativeLengths: Int32Array.of(0, c.ids.length),
       pastLengths: Int32Array.of(0),
@@ -86,8 +55,8 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
       maxBlocks: 6,
       logitRows: new Int32Array(0),
     });
-    await runner.copyBlocks(table(0), table(10));
-    const { values } = await runner.run({
+    await runner().copyBlocks(table(0), table(10));
+    const { values } = await runner().run({
       tokens: Int32Array.of(c.greedy[0]!),
       cumulativeLengths: Int32Array.of(0, 1),
       pastLengths: Int32Array.of(c.ids.length),
@@ -100,7 +69,7 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
 
   it('reads a block that two sequences share', async () => {
     const c = cases[1]!;
-    await runner.run({
+    await runner().run({
       tokens: Int32Array.from(c.ids),
       cumulativeLengths: Int32Array.of(0, c.ids.length),
       pastLengths: Int32Array.of(0),
@@ -108,8 +77,8 @@ describe.each(readdirSync(MODELS))('%s in fp32', (name) => {
       maxBlocks: 3,
       logitRows: new Int32Array(0),
     });
-    await runner.copyBlocks(Int32Array.of(6, 7), Int32Array.of(1, 2));
-    const { values, vocabSize } = await runner.run({
+    await runner().copyBlocks(Int32Array.of(6, 7), Int32Array.of(1, 2));
+    const { values, vocabSize } = await runner().run({
       tokens: Int32Array.of(c.greedy[0]!, c.greedy[0]!),
       cumulativeLengths: Int32Array.of(0, 1, 2),
       pastLengths: Int32Array.of(c.ids.length, c.ids.length),

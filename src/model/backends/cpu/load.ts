@@ -2,6 +2,7 @@
 import type { EngineConfig, Precision } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
 import type { Architecture } from '../../architecture.js';
+import { FLOAT16_MAX } from '../../float16.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
@@ -63,9 +64,6 @@ export async function loadCpuModel(
   return { runner, precision };
 }
 
-/** The largest finite number in half precision. */
-const MAX_FLOAT16 = 65504;
-
 /** Bytes of fp32 weights that a CPU's last cache holds: below, 8 bits save nothing and cost accuracy. */
 const CACHED_WEIGHTS = 32 * 2 ** 20;
 
@@ -102,7 +100,7 @@ async function buildCpuGraph(
   const held =
     cacheType === 'float32'
       ? rows
-      : g.node('Clip', [rows, g.float32Scalar(-MAX_FLOAT16), g.float32Scalar(MAX_FLOAT16)], { name: 'held_rows' });
+      : g.node('Clip', [rows, g.float32Scalar(-FLOAT16_MAX), g.float32Scalar(FLOAT16_MAX)], { name: 'held_rows' });
   g.nodes('Cast', [held], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'stored_rows' });
   g.output(OUTPUTS.present, cacheType, [
     architecture.layers.length,

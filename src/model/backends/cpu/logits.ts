@@ -38,10 +38,9 @@ export function reduceLogits(g: GraphBuilder, logits: Value, vocabSize: number, 
     /** Those of the rows that are wanted whole, in their scale. */
     const whole = (x: Value, output: Value, name: string) => {
       if (rowScale === undefined) return g.nodes('Gather', [x, LOGIT_INPUTS.wholeRows], [output], { axis: 0, name });
-      const [picked, scales] = [x, rowScale].map((of, i) =>
-        g.node('Gather', [of, LOGIT_INPUTS.wholeRows], { axis: 0, name: `${name}_${i === 0 ? 'rows' : 'scales'}` }),
-      ) as [Value, Value];
-      return g.nodes('Mul', [picked, scales], [output], { name });
+      const pick = (from: Value, what: string) =>
+        g.node('Gather', [from, LOGIT_INPUTS.wholeRows], { axis: 0, name: `${name}_${what}` });
+      return g.nodes('Mul', [pick(x, 'rows'), pick(rowScale, 'scales')], [output], { name });
     };
     whole(rows, LOGIT_OUTPUTS.values, 'whole');
 

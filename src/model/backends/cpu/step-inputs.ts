@@ -103,11 +103,11 @@ export class StepInputBuilder {
   #decodeFeeds(feeds: Record<string, Tensor>, batch: StepBatch, decodes: readonly SequenceRows[]): void {
     const { blockSize } = this;
     const { numHeads, numKvHeads } = this.architecture;
-    const most = Math.max(1, Math.floor(SEGMENT_SLOTS / blockSize));
-    const cuts = decodes.map(({ past }) => {
-      const pages = Math.ceil(past / blockSize);
-      const segments = Math.max(1, Math.ceil(pages / most));
-      return { pages, segments, each: Math.ceil(pages / segments) };
+    const longest = Math.max(1, Math.floor(SEGMENT_SLOTS / blockSize));
+    const cuts = decodes.map((rows) => {
+      const pages = this.#pastPages(rows.past);
+      const segments = Math.max(1, Math.ceil(pages / longest));
+      return { rows, pages, segments, each: Math.ceil(pages / segments) };
     });
     const parts = cuts.reduce((most, { segments }) => Math.max(most, segments), 1);
     const pagesEach = cuts.reduce((most, { each }) => Math.max(most, each), 1);
@@ -115,13 +115,13 @@ export class StepInputBuilder {
     const padded = decodes.length === 0 || cuts.some(({ segments }) => segments < parts);
     const size = cuts.reduce((sum, { segments }) => sum + segments, padded ? 1 : 0);
 
+    const rows = Math.max(1, decodes.length);
     const segmentRows = new Int32Array(size);
     const segmentPages = new Int32Array(size * numKvHeads * pagesEach);
-    const mergeTable = new Int32Array(Math.max(1, decodes.length) * numHeads * parts).fill((size - 1) * numHeads);
+    const mergeTable = new Int32Array(rows * numHeads * parts).fill((size - 1) * numHeads);
     const masks = this.#windows.map(() => new Float32Array(size * (1 + pagesEach * blockSize)).fill(MASKED));
     let segment = 0;
-    decodes.forEach((s, d) => {
-      const { pages, segments, each } = cuts[d] as { pages: number; segments: number; each: number };
+    cuts.forEach(({ rows: s, pages, segments, each }, d) => {
       for (let part = 0; part < segments; part++, segment++) {
         const firstPage = part * each;
         const count = Math.min(each, pages - firstPage);
@@ -146,7 +146,6 @@ export class StepInputBuilder {
         });
       }
     });
-    const rows = Math.max(1, decodes.length);
     feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
     feeds[ATTENTION_INPUTS.segmentRows] = int32(segmentRows, [size]);
     feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, numKvHeads, pagesEach]);
