@@ -50,6 +50,8 @@ export interface Lowering {
   /** Embedding rows of the step's tokens, scaled as the architecture says. */
   embed(g: GraphBuilder): Value;
   linear(g: GraphBuilder, layer: LinearLayer, input: Value): Value;
+  /** The two halves of a packed product; `splitHalves` where it is computed as one. */
+  gateUp(g: GraphBuilder, layer: LinearLayer, input: Value): readonly [gate: Value, up: Value];
   /** Packed q, k, v rows in, attention output rows out; writes the cache or hands its rows to the runner. */
   attention(g: GraphBuilder, layer: number, qkv: Value): Value;
   /** The weight of an RMSNorm, as a constant of the activations' type; undefined where it is folded away. */
@@ -98,13 +100,9 @@ export function buildDecoder(g: GraphBuilder, architecture: Architecture, loweri
     if (architecture.postNorms) update = norm(at('postAttentionNorm'), update, at('postAttentionNorm'));
     const middle = addNorm(at('ffnNorm'), residual, update, at('ffnNorm'));
 
-    const [gate, up] = g.nodes('Split', [lowering.linear(g, layer.gateUp, middle.normed)], [at('gate'), at('up')], {
-      name: at('splitGateUp'),
-      axis: -1,
-      num_outputs: 2,
-    });
-    const activated = activation(g, at('activation'), architecture, gate as Value);
-    const gated = g.node('Mul', [activated, up as Value], { name: at('gated') });
+    const [gate, up] = lowering.gateUp(g, layer.gateUp, middle.normed);
+    const activated = activation(g, at('activation'), architecture, gate);
+    const gated = g.node('Mul', [activated, up], { name: at('gated') });
     update = lowering.linear(g, layer.down, gated);
     if (architecture.postNorms) update = norm(at('postFfnNorm'), update, at('postFfnNorm'));
     const end =
@@ -115,6 +113,11 @@ export function buildDecoder(g: GraphBuilder, architecture: Architecture, loweri
     normed = end.normed;
   });
   return lowering.linear(g, head, normed);
+}
+
+/** The halves of the rows of a packed product. */
+export function splitHalves(g: GraphBuilder, product: Value): readonly [Value, Value] {
+  return g.nodes('Split', [product], 2, { name: `${product}.halves`, axis: -1, num_outputs: 2 }) as [Value, Value];
 }
 
 function activation(g: GraphBuilder, name: string, architecture: Architecture, x: Value): Value {

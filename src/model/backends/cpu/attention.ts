@@ -22,6 +22,8 @@ export const ATTENTION_INPUTS = {
   /** bool [] each: whether the step has rows of this kind. */
   hasDecodes: 'has_decodes',
   hasPrefills: 'has_prefills',
+  /** bool [] whether the step's rows are all decodes and each sees a single segment: segment v is that of row v. */
+  hasOnlyShortDecodes: 'has_only_short_decodes',
   /** i32 [V] decode row that a segment belongs to. */
   segmentRows: 'segment_rows',
   /** i32 [V, KV heads, n] rows of the pool: page * KV heads + KV head. */
@@ -69,6 +71,7 @@ export function declareAttentionInputs(
   const heads = architecture.numHeads;
   g.input(I.hasDecodes, 'bool', []);
   g.input(I.hasPrefills, 'bool', []);
+  g.input(I.hasOnlyShortDecodes, 'bool', []);
   g.input(I.segmentRows, 'int32', ['V']);
   g.input(I.segmentPages, 'int32', ['V', architecture.numKvHeads, 'n']);
   g.input(I.ownAndPast, 'int64', [2]);
@@ -124,18 +127,25 @@ export function pagedAttention(
     const branch = (label: string, build: (b: GraphBuilder) => Value) =>
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
     const decodes = (b: GraphBuilder) => decodeAttention(b, architecture, layer, rows, cacheType);
-    // Steps of decodes alone are the most frequent by far: they take one branch and nothing else.
-    return g.node('If', [ATTENTION_INPUTS.hasPrefills], {
-      name: 'rows',
-      then_branch: branch('prefills', (b) => {
-        const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
-          name: 'decodes_beside',
-          then_branch: branch('some_decodes', decodes),
-          else_branch: branch('no_decodes', (inner) => inner.node('Identity', [none], { name: 'no_decoded' })),
-        });
-        return prefillAttention(b, architecture, layer, rows, cacheType, decoded);
-      }),
-      else_branch: branch('only_decodes', decodes),
+    const prefills = (b: GraphBuilder) => {
+      const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
+        name: 'decodes_beside',
+        then_branch: branch('some_decodes', decodes),
+        else_branch: branch('no_decodes', (inner) => inner.node('Identity', [none], { name: 'no_decoded' })),
+      });
+      return prefillAttention(b, architecture, layer, rows, cacheType, decoded);
+    };
+    // Steps of short decodes alone are the most frequent: they take one branch and nothing else.
+    return g.node('If', [ATTENTION_INPUTS.hasOnlyShortDecodes], {
+      name: 'short',
+      then_branch: branch('short_decodes', (b) => shortDecodeAttention(b, architecture, layer, rows, cacheType)),
+      else_branch: branch('any', (b) =>
+        b.node('If', [ATTENTION_INPUTS.hasPrefills], {
+          name: 'rows',
+          then_branch: branch('prefills', prefills),
+          else_branch: branch('only_decodes', decodes),
+        }),
+      ),
     });
   });
 }
@@ -144,7 +154,21 @@ function asFloat32(g: GraphBuilder, pages: Value, cacheType: CacheType): Value {
   return cacheType === 'float32' ? pages : g.node('Cast', [pages], { to: dataTypeCode('float32'), name: 'pages_f32' });
 }
 
-/** One new token per sequence. Group size G = heads / KV heads; queries of a group share a KV head. */
+/** Decodes of one segment each, in the order of their rows: nothing to gather by row, and nothing to merge. */
+function shortDecodeAttention(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  rows: Rows,
+  cacheType: CacheType,
+): Value {
+  const { values } = attendSegments(g, architecture, layer, rows.q, rows.present, cacheType);
+  return g.node('Reshape', [values, g.int64([1, -1, architecture.numHeads * architecture.headSize])], {
+    name: 'decoded',
+  });
+}
+
+/** One new token per sequence. */
 function decodeAttention(
   g: GraphBuilder,
   architecture: Architecture,
@@ -152,19 +176,65 @@ function decodeAttention(
   rows: Rows,
   cacheType: CacheType,
 ): Value {
-  const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
-  const group = numHeads / kvHeads;
-  const cache = cacheInputs(layer);
-  const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
-  const { segmentRows, segmentPages, ownAndPast, mergeTable } = ATTENTION_INPUTS;
+  const { numHeads, headSize } = architecture;
+  const { segmentRows, mergeTable } = ATTENTION_INPUTS;
   const last = g.int64([-1]);
   const reshape = (x: Value, shape: readonly number[], name: string) =>
     g.node('Reshape', [x, g.int64(shape)], { name });
 
-  // Each segment's row: q [V, KH, G, HS], k and v [V, KH, 1, HS].
   const ownRows = (x: Value, name: string) => g.node('Gather', [x, segmentRows], { axis: 1, name });
-  const q = reshape(ownRows(rows.q, 'own_q_rows'), [-1, kvHeads, group, headSize], 'own_q');
-  const own = reshape(ownRows(rows.present, 'own_k_v_rows'), [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
+  const { masked, weights, values } = attendSegments(
+    g,
+    architecture,
+    layer,
+    ownRows(rows.q, 'own_q_rows'),
+    ownRows(rows.present, 'own_k_v_rows'),
+    cacheType,
+  );
+
+  // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
+  const largest = (x: Value, name: string) => g.node('ReduceMax', [x, last], { keepdims: 0, name });
+  const logLargest = g.node('Log', [largest(weights, 'largest_weight')], { name: 'log_largest_weight' });
+  const lse = g.node('Sub', [largest(masked, 'largest_score'), logLargest], { name: 'lse' });
+
+  // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values. The one segment of a
+  // short sequence has all the weight, so that its values leave as they are.
+  const lses = g.node('Gather', [reshape(lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
+  const shares = g.node('Unsqueeze', [g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' }), last], {
+    name: 'merge_shares',
+  });
+  const vectors = reshape(values, [-1, headSize], 'segment_vectors');
+  const parts = g.node('Gather', [vectors, mergeTable], { axis: 0, name: 'merge_values' });
+  const products = g.node('Mul', [parts, shares], { name: 'merge_products' });
+  const merged = g.node('ReduceSum', [products, g.int64([2])], { keepdims: 0, name: 'merged' });
+  return reshape(merged, [1, -1, numHeads * headSize], 'decoded');
+}
+
+/**
+ * What each segment gives its row. Group size G = heads / KV heads; queries of a group share a KV head.
+ *
+ * @param queries [1, V, heads * head size]: of each segment's row
+ * @param present [1, V, 2 * KV heads * head size]: and its k and v
+ * @returns scores and weights [V, KV heads, G, 1 + slots], the new token first, and values [V, KV heads, G, head size]
+ */
+function attendSegments(
+  g: GraphBuilder,
+  architecture: Architecture,
+  layer: number,
+  queries: Value,
+  present: Value,
+  cacheType: CacheType,
+): { masked: Value; weights: Value; values: Value } {
+  const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
+  const cache = cacheInputs(layer);
+  const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
+  const { segmentPages, ownAndPast } = ATTENTION_INPUTS;
+  const reshape = (x: Value, shape: readonly number[], name: string) =>
+    g.node('Reshape', [x, g.int64(shape)], { name });
+
+  // q [V, KH, G, HS], k and v [V, KH, 1, HS].
+  const q = reshape(queries, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
+  const own = reshape(present, [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
   const [k, v] = g.nodes('Split', [own, g.int64([kvHeads, kvHeads])], 2, { axis: 1, name: 'own_k_and_v' }) as [
     Value,
     Value,
@@ -175,12 +245,9 @@ function decodeAttention(
     return reshape(asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
   };
   // Products of single rows are sums of products: a matrix product costs more for each than they take.
-  const sum = (x: Value, axis: number, name: string, keepdims: number) =>
-    g.node('ReduceSum', [x, g.int64([axis])], { keepdims, name });
   const ownProducts = g.node('Mul', [q, k], { name: 'own_products' });
-  const ownScore = g.node('Mul', [sum(ownProducts, -1, 'own_dot', 1), g.float32Scalar(architecture.attentionScale)], {
-    name: 'own_score',
-  });
+  const ownDot = g.node('ReduceSum', [ownProducts, g.int64([-1])], { keepdims: 1, name: 'own_dot' });
+  const ownScore = g.node('Mul', [ownDot, g.float32Scalar(architecture.attentionScale)], { name: 'own_score' });
   const pastScores = g.node('FusedMatMul', [q, past(cache.key, 'key')], {
     domain: MICROSOFT,
     name: 'past_scores',
@@ -204,21 +271,7 @@ function decodeAttention(
     ],
     { name: 'segment_values' },
   );
-
-  // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
-  const largest = (x: Value, name: string) => g.node('ReduceMax', [x, last], { keepdims: 0, name });
-  const logLargest = g.node('Log', [largest(weights, 'largest_weight')], { name: 'log_largest_weight' });
-  const lse = g.node('Sub', [largest(masked, 'largest_score'), logLargest], { name: 'lse' });
-
-  // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values.
-  const lses = g.node('Gather', [reshape(lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
-  const shares = g.node('Unsqueeze', [g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' }), last], {
-    name: 'merge_shares',
-  });
-  const vectors = reshape(values, [-1, headSize], 'segment_vectors');
-  const parts = g.node('Gather', [vectors, mergeTable], { axis: 0, name: 'merge_values' });
-  const merged = sum(g.node('Mul', [parts, shares], { name: 'merge_products' }), 2, 'merged', 0);
-  return reshape(merged, [1, -1, numHeads * headSize], 'decoded');
+  return { masked, weights, values };
 }
 
 /** Appends the rows of all tiles to `decoded`. */

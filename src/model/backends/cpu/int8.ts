@@ -16,16 +16,16 @@ import type { LoweringOptions } from './rows.js';
 import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
- * What an input's 8 bits span: each row its own largest magnitude, or, before the widest products, one fixed range, which is
- * fewer passes and loses no more: behind a norm without weights a row's root mean square is 1, and rotated it is nearly
- * normal.
+ * What an input's 8 bits span: each row its own largest magnitude, or, behind a norm, one fixed range, which is fewer passes
+ * and loses little more: without the norm's weights a row's root mean square is 1, and rotated it is nearly normal. The
+ * head keeps its own, since what it loses shows at once.
  */
 function hasFixedRange(layer: LinearLayer): boolean {
-  return layer.name.endsWith('.gateUp');
+  return layer.input === 'norm' && layer.name !== 'head';
 }
 
-/** In root mean squares: of a nearly normal row four deviations lose least. */
-const FIXED_RANGE = 4;
+/** In root mean squares: between clipping the tails of a nearly normal row and coarse steps for the rest. */
+const FIXED_RANGE = 3.7;
 
 const MICROSOFT = 'com.microsoft';
 
@@ -42,12 +42,16 @@ export async function int8Lowering(
   const ropes = await weights.ropes(architecture, positions);
   const weight = (name: string) => weights.value(name);
   const zeroPoint = g.constant('uint8', [], Uint8Array.of(128));
-  const product = (g: GraphBuilder, layer: LinearLayer, input: { rows: Value; scale: Value }, bias: Value): Value =>
+  const product = (g: GraphBuilder, name: string, input: { rows: Value; scale: Value }, bias: Value): Value =>
     g.node(
       'MatMulIntegerToFloat',
-      [input.rows, weight(layer.name), input.scale, weight(`${layer.name}.scale`), zeroPoint, '', bias],
-      { domain: MICROSOFT, name: layer.name },
+      [input.rows, weight(name), input.scale, weight(`${name}.scale`), zeroPoint, '', bias],
+      { domain: MICROSOFT, name },
     );
+  const byFixedRange = (g: GraphBuilder, layer: LinearLayer, x: Value): { rows: Value; scale: Value } => {
+    const scale = g.float32Scalar(FIXED_RANGE / 127);
+    return { rows: g.node('QuantizeLinear', [x, scale, zeroPoint], { name: `${layer.name}.rows` }), scale };
+  };
   /** The product of rows quantized by their own largest magnitude, and the scale [1, rows, 1] it is still to take. */
   const byLargest = (g: GraphBuilder, layer: LinearLayer, x: Value): { unscaled: Value; scale: Value } => {
     const name = (part: string) => `${layer.name}.${part}`;
@@ -58,7 +62,7 @@ export async function int8Lowering(
     const unit = g.node('Div', [x, range], { name: name('unit') });
     const scale = g.float32Scalar(1 / 127);
     const rows = g.node('QuantizeLinear', [unit, scale, zeroPoint], { name: name('rows') });
-    return { unscaled: product(g, layer, { rows, scale }, ''), scale: range };
+    return { unscaled: product(g, layer.name, { rows, scale }, ''), scale: range };
   };
 
   return cpuLowering(architecture, weights, ropes, cacheType, {
@@ -68,15 +72,20 @@ export async function int8Lowering(
     },
     linear(g, layer, input) {
       if (hasFixedRange(layer)) {
-        const scale = g.float32Scalar(FIXED_RANGE / 127);
-        const rows = g.node('QuantizeLinear', [input, scale, zeroPoint], { name: `${layer.name}.rows` });
-        return product(g, layer, { rows, scale }, layer.biases.length > 0 ? weight(`${layer.name}.bias`) : '');
+        const bias = layer.biases.length > 0 ? weight(`${layer.name}.bias`) : '';
+        return product(g, layer.name, byFixedRange(g, layer, input), bias);
       }
       const x = layer.input === 'activation' ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
       const { unscaled, scale } = byLargest(g, layer, x);
       const scaled = g.node('Mul', [unscaled, scale], { name: `${layer.name}.scaled` });
       if (layer.biases.length === 0) return scaled;
       return g.node('Add', [scaled, weight(`${layer.name}.bias`)], { name: `${layer.name}.biased` });
+    },
+    gateUp(g, layer, input) {
+      // Two products of the same rows: what would split a packed one copies all of it.
+      const rows = byFixedRange(g, layer, input);
+      const [gate, up] = layer.parameters as [ParameterName, ParameterName];
+      return [product(g, gate, rows, ''), product(g, up, rows, '')];
     },
     normWeight: (g) => ones(g, architecture.hiddenSize),
   });
@@ -110,6 +119,9 @@ async function storeParameters(
     await weights.put(name, 'int8', [width, outputs], values);
     await weights.floats(`${name}.scale`, [outputs], scales);
   };
+  const matrix = async (name: ParameterName) => {
+    await putMatrix(name, await parameters.read(name), inputWidth(checkpoint, name));
+  };
   const linear = async (layer: LinearLayer) => {
     const width = inputWidth(checkpoint, layer.parameters[0] as ParameterName);
     await putMatrix(layer.name, await readPacked(layer.parameters, read), width);
@@ -128,7 +140,8 @@ async function storeParameters(
 
   const { layers, head } = decoderLinears(architecture);
   for (const [n, layer] of layers.entries()) {
-    for (const name of ['qkv', 'o', 'gateUp', 'down'] as const) await linear(layer[name]);
+    for (const name of ['qkv', 'o', 'down'] as const) await linear(layer[name]);
+    for (const name of layer.gateUp.parameters) await matrix(name);
     progress((n + 1) / (layers.length + 1));
   }
   if (architecture.tiedHead) await putMatrix('head', await parameters.readTiedHead(), architecture.hiddenSize);

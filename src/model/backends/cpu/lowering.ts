@@ -1,7 +1,7 @@
 /** What the CPU lowerings share: everything but how weights are stored and multiplied with. */
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
-import type { LinearLayer, Lowering } from '../../graph/decoder.js';
+import { type LinearLayer, type Lowering, splitHalves } from '../../graph/decoder.js';
 import type { CacheType } from './attention.js';
 import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
 import type { WeightWriter } from './weights.js';
@@ -17,6 +17,8 @@ export interface CpuLowering {
 /** How a lowering multiplies. */
 export interface Products {
   linear(g: GraphBuilder, layer: LinearLayer, input: Value): Value;
+  /** Where gate and up are products of their own; otherwise one, which is split. */
+  gateUp?: Lowering['gateUp'];
   normWeight(g: GraphBuilder, name: ParameterName): Value;
   /** The head's product and the scale of its rows, where that is a pass over all logits that most steps can do without. */
   head?(g: GraphBuilder, layer: LinearLayer, input: Value): { logits: Value; scale: Value };
@@ -32,6 +34,7 @@ export function cpuLowering(
   const present: Value[] = [];
   let logitScale: Value | undefined;
   const lowering: Lowering = {
+    gateUp: (g, layer, input) => splitHalves(g, products.linear(g, layer, input)),
     ...products,
     fusedAddNorm: false,
     linear(g, layer, input) {

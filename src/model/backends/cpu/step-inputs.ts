@@ -147,6 +147,7 @@ export class StepInputBuilder {
       }
     });
     feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
+    feeds[ATTENTION_INPUTS.hasOnlyShortDecodes] = bool(parts === 1 && decodes.length === batch.pastLengths.length);
     feeds[ATTENTION_INPUTS.segmentRows] = int32(segmentRows, [size]);
     feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, numKvHeads, pagesEach]);
     feeds[ATTENTION_INPUTS.ownAndPast] = int64([1n, BigInt(pagesEach * blockSize)], [2]);

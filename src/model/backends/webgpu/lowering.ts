@@ -1,7 +1,7 @@
 /** The decoder for WebGPU: fp16 rows [T, width], PagedAttention over a cache that never leaves the device. */
 import type { Architecture, LayerSpec, ParameterName } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import type { Lowering } from '../../graph/decoder.js';
+import { type Lowering, splitHalves } from '../../graph/decoder.js';
 import { cacheNames, INPUTS } from './names.js';
 import type { RopeTables, StoredWeights } from './weights.js';
 import { repackedAttention } from './windows.js';
@@ -23,6 +23,7 @@ export function webgpuLowering(architecture: Architecture, weights: StoredWeight
       return g.node('Mul', [rows, g.float16Scalar(architecture.embeddingScale)], { name: 'embedding_scaled' });
     },
     linear: (g, layer, input) => weights.linear(g, layer, input),
+    gateUp: (g, layer, input) => splitHalves(g, weights.linear(g, layer, input)),
     attention: (g, layer, qkv) => attention(g, architecture, layer, qkv, weights, options),
     fusedAddNorm: true,
     normWeight: (_, name) => weights.value(name),
