@@ -12,7 +12,7 @@ import { GraphBuilder } from './graph/builder.js';
 import { WeightStore } from './graph/weight-store.js';
 
 /** Raised whenever any lowering changes what it writes, so that older files are not taken for current ones. */
-const LAYOUT_VERSION = 19;
+const LAYOUT_VERSION = 23;
 
 const GRAPH_FILE = 'model.onnx';
 /** Name of the weights' file beside the graph. */
