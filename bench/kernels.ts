@@ -143,12 +143,13 @@ const HEADS = { kv: 3, group: 3, size: 64 };
 const PAGE = 32;
 const SCALE = new Float(0.125);
 
-type CacheType = 'float16' | 'float32';
+type CacheType = 'float16' | 'float32' | 'int8';
 
 /** Attention of one layer over the cache `key` and `value`, rows of [page * KV heads + KV head, page size * head size]. */
 type Attention = (g: GraphBuilder, key: Value, value: Value, type: CacheType) => Value;
 
-const toFloat32 = (g: GraphBuilder, x: Value, type: CacheType): Value => (type === 'float32' ? x : cast(g, x));
+/** What products take; a cache of 8 bits goes into its kernel as it is. */
+const toFloat32 = (g: GraphBuilder, x: Value, type: CacheType): Value => (type === 'float16' ? cast(g, x) : x);
 
 /** Scores of `queries` [..., G, HS] with keys [..., S, HS], their softmax, and the values weighed with it. */
 function attend(g: GraphBuilder, queries: Value, keys: Value, values: Value): Value {
@@ -175,15 +176,26 @@ const ATTENTIONS: Record<string, Attention> = {
     attend(g, 'queries', gathered(g, key, type), gathered(g, value, type)),
   'GroupQueryAttention on gathered sequences': (g, key, value, type) => {
     const past = (pool: Value) => gathered(g, pool, type);
+    const scale = g.constant('float32', [1], Float32Array.of(0.02));
+    const scales = type === 'int8' ? ['', '', '', '', '', scale, scale] : [];
     const [attended] = g.nodes(
       'GroupQueryAttention',
-      ['query_rows', 'own_rows', 'own_rows', past(key), past(value), 'lengths', 'total'],
+      ['query_rows', 'own_rows', 'own_rows', past(key), past(value), 'lengths', 'total', ...scales],
       3,
-      { domain: MICROSOFT, num_heads: HEADS.kv * HEADS.group, kv_num_heads: HEADS.kv, scale: SCALE },
+      {
+        domain: MICROSOFT,
+        num_heads: HEADS.kv * HEADS.group,
+        kv_num_heads: HEADS.kv,
+        scale: SCALE,
+        ...(type === 'int8' && { k_quant_type: 'PER_TENSOR', v_quant_type: 'PER_TENSOR', kv_cache_bit_width: 8 }),
+      },
     );
     return attended as Value;
   },
 };
+
+/** Products take no integers. */
+const possible = (name: string, type: CacheType): boolean => type !== 'int8' || name.startsWith('GroupQueryAttention');
 
 async function attention(batch: number, context: number): Promise<string[][]> {
   const { kv, group, size } = HEADS;
@@ -195,8 +207,9 @@ async function attention(batch: number, context: number): Promise<string[][]> {
     return (page * batch + sequence) * kv + head;
   });
   const rows: string[][] = [];
-  for (const type of ['float16', 'float32'] as const) {
+  for (const type of ['float16', 'float32', 'int8'] as const) {
     for (const [name, build] of Object.entries(ATTENTIONS)) {
+      if (!possible(name, type)) continue;
       const feeds: Feeds = {
         queries: floats([batch, kv, group, size]),
         query_rows: floats([batch, 1, kv * group * size]),
@@ -213,6 +226,13 @@ async function attention(batch: number, context: number): Promise<string[][]> {
       const pool = (): Tensor => {
         const shape = [pages * kv, PAGE * size];
         if (type === 'float32') return floats(shape);
+        if (type === 'int8') {
+          return new Tensor(
+            type,
+            new Int8Array(pages * kv * PAGE * size).map(() => Math.random() * 255 - 127),
+            shape,
+          );
+        }
         // Numbers from 0.125 to 0.25.
         return new Tensor(
           type,
