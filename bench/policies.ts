@@ -27,7 +27,7 @@ const options = readOptions({
   'max-num-seqs': { type: 'string', default: '32' },
   write: { type: 'boolean', default: false },
 });
-const rates = readNumbers(options.rates);
+const rates = readNumbers(options.rates).sort((a, b) => a - b);
 const [requests = 0] = readNumbers(options.requests);
 const [promptTokens = 0] = readNumbers(options['prompt-tokens']);
 const [outputTokens = 0] = readNumbers(options['output-tokens']);
@@ -96,18 +96,16 @@ function cells({ rate, summary }: Point): string[] {
 
 const header = ['policy', 'offered requests/s', 'served', 'output tokens/s', 'TTFT p50', 'p95', 'p99', 'TPOT p99'];
 const table = [header, ...points.map((point) => [point.policy, ...cells(point)])];
-// Within a rate, since the machine's speed drifts from one to the next.
-const ratios = rates.map((_, i) => {
-  const group = points.slice(i * policies.length, (i + 1) * policies.length);
-  return group.at(-1)!.summary.outputThroughput / group[0]!.summary.outputThroughput;
-});
-const lowest = rates.filter((_, i) => {
-  const group = points.slice(i * policies.length, (i + 1) * policies.length);
+const groups = rates.map((_, i) => points.slice(i * policies.length, (i + 1) * policies.length));
+const lowest = groups.filter((group) => {
   const p99 = (point: Point) => point.summary.latencies.ttft!.p99;
   return group.every((point) => p99(point) >= p99(group.at(-1)!));
 }).length;
+// Within a rate, since the machine's speed drifts from one to the next.
+const highest = groups.at(-1)!;
+const ratio = highest.at(-1)!.summary.outputThroughput / highest[0]!.summary.outputThroughput;
 const verdict =
-  `Continuous batching gets ${formatNumber(ratios.at(-1)!)} times as much done as one request at a time at the highest rate, and has the ` +
+  `Continuous batching gets ${formatNumber(ratio)} times as much done as one request at a time at the highest rate, and has the ` +
   `lowest p99 of TTFT at ${lowest} of ${rates.length} rates.`;
 console.log(`\n${formatTable(table)}\n${verdict}`);
 mkdirSync(results, { recursive: true });

@@ -50,7 +50,7 @@ export interface Lowering {
   /** Embedding rows of the step's tokens, scaled as the architecture says. */
   embed(g: GraphBuilder): Value;
   linear(g: GraphBuilder, layer: LinearLayer, input: Value): Value;
-  /** The two halves of a packed product; `splitHalves` where it is computed as one. */
+  /** Gate and up of the same rows: two products, or the halves of one (`splitHalves`). */
   gateUp(g: GraphBuilder, layer: LinearLayer, input: Value): readonly [gate: Value, up: Value];
   /** Packed q, k, v rows in, attention output rows out; writes the cache or hands its rows to the runner. */
   attention(g: GraphBuilder, layer: number, qkv: Value): Value;

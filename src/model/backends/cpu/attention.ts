@@ -6,7 +6,8 @@
  * block table into one run of slots, and all segments, padded to the longest, are one batched product with the queries of
  * their rows. The last segment of a sequence sees the new token as well. The partial results of a sequence's segments are
  * merged by their log-sum-exp, in logical order. How a sequence is cut depends on its length alone, so neither where its
- * pages lie nor what else is in the step changes its sums.
+ * pages lie nor what else is in the step changes its sums. Steps of nothing but decodes of one segment each take a branch
+ * without the merge, to the same sums.
  *
  * Prefill rows: a Loop over tiles of a chunk. Each gathers the pages of its past, adds the chunk's rows before it and runs
  * one fused GroupQueryAttention, so that nothing beyond the causal edge of a tile is computed or padded.
@@ -135,7 +136,7 @@ export function pagedAttention(
       });
       return prefillAttention(b, architecture, layer, rows, cacheType, decoded);
     };
-    // Steps of short decodes alone are the most frequent: they take one branch and nothing else.
+    // Steps of short decodes alone are the shortest, where nodes count most: they take one branch and nothing else.
     return g.node('If', [ATTENTION_INPUTS.hasOnlyShortDecodes], {
       name: 'short',
       then_branch: branch('short_decodes', (b) => shortDecodeAttention(b, architecture, layer, rows, cacheType)),
@@ -168,7 +169,7 @@ function shortDecodeAttention(
   });
 }
 
-/** One new token per sequence. */
+/** One new token per sequence, pasts of any number of segments. */
 function decodeAttention(
   g: GraphBuilder,
   architecture: Architecture,

@@ -1,6 +1,6 @@
 /**
- * The CPU lowering in 8 bits (W8A8): int8 weights with a scale per output, int8 activations with a scale per row, integer
- * products. Weights are rotated first (`rotation.ts`), which takes the outliers out of the activations. A row's result
+ * The CPU lowering in 8 bits (W8A8): int8 weights with a scale per output, int8 activations with a scale per row, or one for
+ * all behind norms, integer products. Weights are rotated first (`rotation.ts`), which takes the outliers out of the activations. A row's result
  * does not depend on the other rows of the step.
  */
 import type { Architecture, ParameterName } from '../../architecture.js';
@@ -16,15 +16,10 @@ import type { LoweringOptions } from './rows.js';
 import { inputWidth, readPacked, WeightWriter } from './weights.js';
 
 /**
- * What an input's 8 bits span: each row its own largest magnitude, or, behind a norm, one fixed range, which is fewer passes
- * and loses little more: without the norm's weights a row's root mean square is 1, and rotated it is nearly normal. The
- * head keeps its own, since what it loses shows at once.
+ * What the 8 bits of a norm's output span, in root mean squares. Without the norm's weights the root mean square of a row is 1,
+ * and rotated it is nearly normal, so one range for all rows loses little more than each row's largest magnitude, and takes
+ * fewer passes. Between clipping its tails and coarse steps for the rest this range lost least with the bundled model.
  */
-function hasFixedRange(layer: LinearLayer): boolean {
-  return layer.input === 'norm' && layer.name !== 'head';
-}
-
-/** In root mean squares: between clipping the tails of a nearly normal row and coarse steps for the rest. */
 const FIXED_RANGE = 3.7;
 
 const MICROSOFT = 'com.microsoft';
@@ -66,20 +61,20 @@ export async function int8Lowering(
   };
 
   return cpuLowering(architecture, weights, ropes, cacheType, {
+    // By largest magnitude, though it is behind a norm: what the head loses shows at once.
     head: (g, layer, input) => {
       const { unscaled, scale } = byLargest(g, layer, input);
       return { logits: unscaled, scale };
     },
     linear(g, layer, input) {
-      if (hasFixedRange(layer)) {
+      if (layer.input === 'norm') {
         const bias = layer.biases.length > 0 ? weight(`${layer.name}.bias`) : '';
         return product(g, layer.name, byFixedRange(g, layer, input), bias);
       }
+      if (layer.biases.length > 0) throw new Error(`${layer.name}: only products behind norms have biases`);
       const x = layer.input === 'activation' ? rotateBlocks(g, layer, input, weight('hadamard'), architecture) : input;
       const { unscaled, scale } = byLargest(g, layer, x);
-      const scaled = g.node('Mul', [unscaled, scale], { name: `${layer.name}.scaled` });
-      if (layer.biases.length === 0) return scaled;
-      return g.node('Add', [scaled, weight(`${layer.name}.bias`)], { name: `${layer.name}.biased` });
+      return g.node('Mul', [unscaled, scale], { name: `${layer.name}.scaled` });
     },
     gateUp(g, layer, input) {
       // Two products of the same rows: what would split a packed one copies all of it.
@@ -119,12 +114,11 @@ async function storeParameters(
     await weights.put(name, 'int8', [width, outputs], values);
     await weights.floats(`${name}.scale`, [outputs], scales);
   };
-  const matrix = async (name: ParameterName) => {
-    await putMatrix(name, await parameters.read(name), inputWidth(checkpoint, name));
+  const pack = async (name: string, names: readonly ParameterName[]) => {
+    await putMatrix(name, await readPacked(names, read), inputWidth(checkpoint, names[0] as ParameterName));
   };
   const linear = async (layer: LinearLayer) => {
-    const width = inputWidth(checkpoint, layer.parameters[0] as ParameterName);
-    await putMatrix(layer.name, await readPacked(layer.parameters, read), width);
+    await pack(layer.name, layer.parameters);
     if (layer.biases.length === 0) return;
     const bias = await readPacked(layer.biases, read);
     await weights.floats(`${layer.name}.bias`, [bias.length], bias);
@@ -141,7 +135,7 @@ async function storeParameters(
   const { layers, head } = decoderLinears(architecture);
   for (const [n, layer] of layers.entries()) {
     for (const name of ['qkv', 'o', 'down'] as const) await linear(layer[name]);
-    for (const name of layer.gateUp.parameters) await matrix(name);
+    for (const name of layer.gateUp.parameters) await pack(name, [name]);
     progress((n + 1) / (layers.length + 1));
   }
   if (architecture.tiedHead) await putMatrix('head', await parameters.readTiedHead(), architecture.hiddenSize);
