@@ -1,16 +1,18 @@
 /** Runners of the tiny models for the tests of a block. */
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll } from 'vitest';
 import type { Precision } from '../../src/engine/protocol.js';
 import { loadModel } from '../../src/model/load.js';
 import type { ModelRunner } from '../../src/model/runner.js';
+import { TINY_MODELS } from './model-directory.js';
 import { temporaryDirectory } from './temporary.js';
 
-const MODELS = fileURLToPath(new URL('../fixtures/models', import.meta.url));
+export const tinyModels = readdirSync(TINY_MODELS);
 
-export const tinyModels = readdirSync(MODELS);
+/** Tokens of a sequence, other than another's and never those that a tokenizer keeps for itself. */
+export const tokensOf = (sequence: number, length: number): number[] =>
+  Array.from({ length }, (_, i) => 20 + ((i * 37 + sequence * 101) % 400));
 
 /**
  * Loads a tiny model, or that of a path, on the CPU, with blocks of 16 tokens, for the tests of the calling block; gives its
@@ -23,7 +25,7 @@ export function tinyRunner(name: string, kvCacheMemory: number, precision: Preci
     process.env['SLUICE_CACHE_DIR'] = cache;
     ({ runner } = await loadModel(
       {
-        model: resolve(MODELS, name),
+        model: resolve(TINY_MODELS, name),
         device: 'cpu',
         precision,
         threads: 1,

@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { canRotate } from '../../../src/model/backends/cpu/rotation.js';
 import { openCheckpoint } from '../../../src/model/formats/open.js';
 import type { ModelRunner } from '../../../src/model/runner.js';
+import { continueGreedily } from '../../support/greedy.js';
 import { temporaryDirectory } from '../../support/temporary.js';
-import { tinyModels, tinyRunner } from '../../support/tiny-model.js';
+import { tinyModels, tinyRunner, tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
 const directory = temporaryDirectory();
@@ -17,24 +18,11 @@ const models = await Promise.all(
   }),
 );
 
-const MAX_BLOCKS = 4;
-const SEQUENCES = [40, 17, 3].map((length, sequence) =>
-  Array.from({ length }, (_, i) => 20 + ((i * 37 + sequence * 101) % 400)),
-);
+const SEQUENCES = [40, 17, 3].map((length, sequence) => tokensOf(sequence, length));
 
 /** Logits after each of the sequences, all in one step. */
 async function logitsOf(runner: ModelRunner, sequences: readonly (readonly number[])[]): Promise<Float32Array[]> {
-  const cumulative = [0];
-  for (const tokens of sequences) cumulative.push(cumulative.at(-1)! + tokens.length);
-  const { values, vocabSize } = await runner.run({
-    tokens: Int32Array.from(sequences.flat()),
-    cumulativeLengths: Int32Array.from(cumulative),
-    pastLengths: new Int32Array(sequences.length),
-    blockTables: Int32Array.from({ length: sequences.length * MAX_BLOCKS }, (_, i) => i),
-    maxBlocks: MAX_BLOCKS,
-    logitRows: Int32Array.from(cumulative.slice(1), (end) => end - 1),
-  });
-  return sequences.map((_, i) => values.slice(i * vocabSize, (i + 1) * vocabSize));
+  return (await continueGreedily(runner, sequences, 1, 512)).map(({ firstLogits }) => firstLogits);
 }
 
 const norm = (values: Float32Array): number => Math.hypot(...values);

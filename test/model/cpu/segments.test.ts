@@ -1,7 +1,7 @@
 /** Decodes of sequences that are long enough to be cut into segments, beside short ones, against prefills of the same tokens. */
 import { describe, expect, it } from 'vitest';
 import { temporaryDirectory } from '../../support/temporary.js';
-import { tinyModels, tinyRunner } from '../../support/tiny-model.js';
+import { tinyModels, tinyRunner, tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
 const BLOCK = 16;
@@ -10,10 +10,6 @@ const LENGTHS = [470, 200, 100, 12, 1];
 /** Tokens that are decoded one by one. */
 const DECODED = 3;
 const BLOCKS_EACH = Math.ceil(Math.max(...LENGTHS) / BLOCK);
-
-/** Tokens of a sequence, never those that a tokenizer keeps for itself. */
-const tokensOf = (sequence: number, length: number): number[] =>
-  Array.from({ length }, (_, i) => 20 + ((i * 37 + sequence * 101) % 400));
 
 const directory = temporaryDirectory();
 

@@ -104,42 +104,42 @@ export function cacheInputs(layer: number): { key: Value; value: Value } {
 export interface Rows {
   /** [1, T, heads * head size] */
   readonly q: Value;
-  /** [1, T, KV heads * head size] each */
-  readonly k: Value;
-  readonly v: Value;
   /** [1, T, 2 * KV heads * head size]: each row's k and v, as they go to the pool. */
   readonly present: Value;
+}
+
+/** What attention of one layer is over. */
+export interface LayerAttention {
+  readonly architecture: Architecture;
+  readonly layer: number;
+  readonly rows: Rows;
+  readonly cacheType: CacheType;
 }
 
 /**
  * Adds attention for one layer. Returns [1, T, heads * head size].
  */
-export function pagedAttention(
-  g: GraphBuilder,
-  architecture: Architecture,
-  layer: number,
-  rows: Rows,
-  cacheType: CacheType,
-): Value {
+export function pagedAttention(g: GraphBuilder, attention: LayerAttention): Value {
+  const { architecture, layer } = attention;
   return g.scope(`layers.${layer}.attention`, () => {
     const width = architecture.numHeads * architecture.headSize;
     const none = g.constant('float32', [1, 0, width], new Float32Array(0));
     // Branches, because a step without rows of a kind should not pay for it, nor rely on reductions over nothing.
     const branch = (label: string, build: (b: GraphBuilder) => Value) =>
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
-    const decodes = (b: GraphBuilder) => decodeAttention(b, architecture, layer, rows, cacheType);
+    const decodes = (b: GraphBuilder) => decodeAttention(b, attention);
     const prefills = (b: GraphBuilder) => {
       const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
         name: 'decodes_beside',
         then_branch: branch('some_decodes', decodes),
         else_branch: branch('no_decodes', (inner) => inner.node('Identity', [none], { name: 'no_decoded' })),
       });
-      return prefillAttention(b, architecture, layer, rows, cacheType, decoded);
+      return prefillAttention(b, attention, decoded);
     };
     // Steps of short decodes alone are the shortest, where nodes count most: they take one branch and nothing else.
     return g.node('If', [ATTENTION_INPUTS.hasOnlyShortDecodes], {
       name: 'short',
-      then_branch: branch('short_decodes', (b) => shortDecodeAttention(b, architecture, layer, rows, cacheType)),
+      then_branch: branch('short_decodes', (b) => shortDecodeAttention(b, attention)),
       else_branch: branch('any', (b) =>
         b.node('If', [ATTENTION_INPUTS.hasPrefills], {
           name: 'rows',
@@ -155,42 +155,30 @@ function asFloat32(g: GraphBuilder, pages: Value, cacheType: CacheType): Value {
   return cacheType === 'float32' ? pages : g.node('Cast', [pages], { to: dataTypeCode('float32'), name: 'pages_f32' });
 }
 
+function reshape(g: GraphBuilder, x: Value, shape: readonly number[], name: string): Value {
+  return g.node('Reshape', [x, g.int64(shape)], { name });
+}
+
 /** Decodes of one segment each, in the order of their rows: nothing to gather by row, and nothing to merge. */
-function shortDecodeAttention(
-  g: GraphBuilder,
-  architecture: Architecture,
-  layer: number,
-  rows: Rows,
-  cacheType: CacheType,
-): Value {
-  const { values } = attendSegments(g, architecture, layer, rows.q, rows.present, cacheType);
-  return g.node('Reshape', [values, g.int64([1, -1, architecture.numHeads * architecture.headSize])], {
-    name: 'decoded',
-  });
+function shortDecodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
+  const { numHeads, headSize } = attention.architecture;
+  const { q, present } = attention.rows;
+  return reshape(g, attendSegments(g, attention, q, present).values, [1, -1, numHeads * headSize], 'decoded');
 }
 
 /** One new token per sequence, pasts of any number of segments. */
-function decodeAttention(
-  g: GraphBuilder,
-  architecture: Architecture,
-  layer: number,
-  rows: Rows,
-  cacheType: CacheType,
-): Value {
-  const { numHeads, headSize } = architecture;
+function decodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
+  const { rows } = attention;
+  const { numHeads, headSize } = attention.architecture;
   const { segmentRows, mergeTable } = ATTENTION_INPUTS;
   const last = g.int64([-1]);
-  const reshape = (x: Value, shape: readonly number[], name: string) =>
-    g.node('Reshape', [x, g.int64(shape)], { name });
 
   const ownRows = (x: Value, name: string) => g.node('Gather', [x, segmentRows], { axis: 1, name });
   const { masked, weights, values } = attendSegments(
     g,
-    architecture,
-    layer,
+    attention,
     ownRows(rows.q, 'own_q_rows'),
     ownRows(rows.present, 'own_k_v_rows'),
-    cacheType,
   );
 
   // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
@@ -200,15 +188,15 @@ function decodeAttention(
 
   // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values. The one segment of a
   // short sequence has all the weight, so that its values leave as they are.
-  const lses = g.node('Gather', [reshape(lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
+  const lses = g.node('Gather', [reshape(g, lse, [-1], 'lse_flat'), mergeTable], { axis: 0, name: 'merge_lse' });
   const shares = g.node('Unsqueeze', [g.node('Softmax', [lses], { axis: -1, name: 'merge_weights' }), last], {
     name: 'merge_shares',
   });
-  const vectors = reshape(values, [-1, headSize], 'segment_vectors');
+  const vectors = reshape(g, values, [-1, headSize], 'segment_vectors');
   const parts = g.node('Gather', [vectors, mergeTable], { axis: 0, name: 'merge_values' });
   const products = g.node('Mul', [parts, shares], { name: 'merge_products' });
   const merged = g.node('ReduceSum', [products, g.int64([2])], { keepdims: 0, name: 'merged' });
-  return reshape(merged, [1, -1, numHeads * headSize], 'decoded');
+  return reshape(g, merged, [1, -1, numHeads * headSize], 'decoded');
 }
 
 /**
@@ -220,22 +208,18 @@ function decodeAttention(
  */
 function attendSegments(
   g: GraphBuilder,
-  architecture: Architecture,
-  layer: number,
+  { architecture, layer, cacheType }: LayerAttention,
   queries: Value,
   present: Value,
-  cacheType: CacheType,
 ): { masked: Value; weights: Value; values: Value } {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
   const cache = cacheInputs(layer);
   const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
   const { segmentPages, ownAndPast } = ATTENTION_INPUTS;
-  const reshape = (x: Value, shape: readonly number[], name: string) =>
-    g.node('Reshape', [x, g.int64(shape)], { name });
 
   // q [V, KH, G, HS], k and v [V, KH, 1, HS].
-  const q = reshape(queries, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
-  const own = reshape(present, [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
+  const q = reshape(g, queries, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
+  const own = reshape(g, present, [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
   const [k, v] = g.nodes('Split', [own, g.int64([kvHeads, kvHeads])], 2, { axis: 1, name: 'own_k_and_v' }) as [
     Value,
     Value,
@@ -243,7 +227,7 @@ function attendSegments(
   /** The slots of the segments' pages, [V, KH, n * page size, HS]. */
   const past = (pool: Value, name: string) => {
     const pages = g.node('Gather', [pool, segmentPages], { axis: 0, name: `${name}_pages` });
-    return reshape(asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
+    return reshape(g, asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
   };
   // Products of single rows are sums of products: a matrix product costs more for each than they take.
   const ownProducts = g.node('Mul', [q, k], { name: 'own_products' });
@@ -278,10 +262,7 @@ function attendSegments(
 /** Appends the rows of all tiles to `decoded`. */
 function prefillAttention(
   g: GraphBuilder,
-  architecture: Architecture,
-  layer: number,
-  rows: Rows,
-  cacheType: CacheType,
+  { architecture, layer, rows, cacheType }: LayerAttention,
   decoded: Value,
 ): Value {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;

@@ -79,5 +79,5 @@ export function attentionBlock(
   });
   const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
   const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
-  return { output: pagedAttention(g, architecture, layer, { q, k, v, present }, cacheType), present };
+  return { output: pagedAttention(g, { architecture, layer, rows: { q, present }, cacheType }), present };
 }
