@@ -13,6 +13,7 @@ export interface ModelOptions {
   readonly device: EngineConfig['device'];
   readonly precision: EngineConfig['precision'];
   readonly threads: number;
+  readonly dataParallelSize: number;
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;
   readonly maxModelLen?: number;
@@ -44,6 +45,11 @@ export function addModelOptions(command: Command): Command {
     )
     .addOption(
       option('--threads <n>', 'threads of the CPU backend').argParser(integer(0, 1024)).default(0, 'one a core'),
+    )
+    .addOption(
+      option('--data-parallel-size <n>', 'replicas of the model on the CPU that large steps are divided between')
+        .argParser(integer(0, 64))
+        .default(0, 'one a thread, with up to 4 threads'),
     )
     .optionsGroup('Batching and cache:')
     .addOption(option('--max-num-seqs <n>', 'sequences that run at once').argParser(integer(1, 65_536)).default(64))
@@ -78,6 +84,7 @@ export function engineConfig(options: ModelOptions): EngineConfig {
     device: options.device,
     precision: options.precision,
     threads: options.threads,
+    dataParallelSize: options.dataParallelSize,
     maxNumSeqs: options.maxNumSeqs,
     maxNumBatchedTokens: options.maxNumBatchedTokens,
     maxModelLen: options.maxModelLen,

@@ -12,9 +12,10 @@ import { GraphBuilder } from './graph/builder.js';
 import { WeightStore } from './graph/weight-store.js';
 
 /** Raised whenever any lowering changes what it writes, so that older files are not taken for current ones. */
-const LAYOUT_VERSION = 23;
+const LAYOUT_VERSION = 24;
 
-const GRAPH_FILE = 'model.onnx';
+/** Name of the graph's file in the directory of a prepared model. */
+export const GRAPH_FILE = 'model.onnx';
 /** Name of the weights' file beside the graph. */
 export const WEIGHTS_FILE = 'weights.bin';
 
@@ -27,10 +28,12 @@ export function cacheDirectory(): string {
 /**
  * Returns the path of the prepared ONNX file for `key` (everything its contents depend on), building it when it is not
  * there yet.
+ * @param finish changes the files in their directory before anyone sees them
  */
 export async function prepareModel(
   key: readonly (string | number)[],
   build: (g: GraphBuilder, store: WeightStore) => Promise<void>,
+  finish?: (directory: string) => Promise<void>,
 ): Promise<string> {
   const digest = createHash('sha256')
     .update(JSON.stringify([LAYOUT_VERSION, ...key]))
@@ -50,6 +53,7 @@ export async function prepareModel(
       await store.close();
     }
     await writeFile(join(unfinished, GRAPH_FILE), g.toBytes());
+    await finish?.(unfinished);
     await rename(unfinished, directory);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });

@@ -123,7 +123,6 @@ export function pagedAttention(g: GraphBuilder, attention: LayerAttention): Valu
   const { architecture, layer } = attention;
   return g.scope(`layers.${layer}.attention`, () => {
     const width = architecture.numHeads * architecture.headSize;
-    const none = g.constant('float32', [1, 0, width], new Float32Array(0));
     // Branches, because a step without rows of a kind should not pay for it, nor rely on reductions over nothing.
     const branch = (label: string, build: (b: GraphBuilder) => Value) =>
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
@@ -132,7 +131,9 @@ export function pagedAttention(g: GraphBuilder, attention: LayerAttention): Valu
       const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
         name: 'decodes_beside',
         then_branch: branch('some_decodes', decodes),
-        else_branch: branch('no_decodes', (inner) => inner.node('Identity', [none], { name: 'no_decoded' })),
+        else_branch: branch('no_decodes', (inner) =>
+          inner.node('Slice', [attention.rows.q, g.int64([0]), g.int64([0]), g.int64([1])], { name: 'no_rows' }),
+        ),
       });
       return prefillAttention(b, attention, decoded);
     };

@@ -16,9 +16,11 @@ import { blockLowering } from './blocks.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
+import { kernelTarget } from './processor.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs, OUTPUTS } from './rows.js';
 import { CpuRunner } from './runner.js';
+import { packModel } from './session.js';
 
 /** Undefined where the CPU has no lowering for a precision. */
 function loweringOf(precision: Precision, architecture: Architecture): typeof fp32Lowering | undefined {
@@ -48,8 +50,11 @@ export async function loadCpuModel(
   const { blockSize } = config;
   // The reference stays in full precision throughout; elsewhere half of the cache's bytes cost no accuracy to speak of.
   const cacheType: CacheType = precision === 'fp32' ? 'float32' : 'float16';
-  const modelFile = await prepareModel(['cpu', precision, checkpoint.fingerprint, blockSize], (g, store) =>
-    buildCpuGraph(g, store, checkpoint, lower, blockSize, cacheType, (fraction) => progress('prepare', fraction)),
+  const modelFile = await prepareModel(
+    ['cpu', precision, checkpoint.fingerprint, blockSize, kernelTarget()],
+    (g, store) =>
+      buildCpuGraph(g, store, checkpoint, lower, blockSize, cacheType, (fraction) => progress('prepare', fraction)),
+    packModel,
   );
   progress('load', 0);
   const runner = await CpuRunner.create({
@@ -59,6 +64,7 @@ export async function loadCpuModel(
     cacheType,
     kvCacheMemory: config.kvCacheMemory,
     threads: config.threads,
+    replicas: config.dataParallelSize ?? 0,
   });
   progress('load', 1);
   return { runner, precision };

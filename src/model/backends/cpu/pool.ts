@@ -1,10 +1,11 @@
 /**
- * The paged cache of the CPU backend: one allocation, read by the graph and written here. Layout of a layer's keys, and
- * of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always masked; block b of the
- * engine is page b + 1.
+ * The paged cache of the CPU backend: one allocation that threads may share, read by the graph and written here. Layout of
+ * a layer's keys, and of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always
+ * masked; block b of the engine is page b + 1.
  */
 import { UserError } from '../../../errors.js';
 import type { CacheType } from './attention.js';
+import { asArrayBuffer } from './shared-memory.js';
 
 export interface PoolShape {
   readonly layers: number;
@@ -24,6 +25,8 @@ function elementBytes(type: CacheType): number {
 }
 
 export class CachePool {
+  /** To be shared with another thread's pool of the same shape. */
+  readonly memory: SharedArrayBuffer;
   /** By layer, over all pages. */
   readonly keys: readonly CacheArray[];
   readonly values: readonly CacheArray[];
@@ -31,17 +34,22 @@ export class CachePool {
   /** Elements of one page of one layer's keys or values. */
   readonly pageElements: number;
 
-  constructor(readonly shape: PoolShape) {
+  /** @param memory that of another thread's pool */
+  constructor(
+    readonly shape: PoolShape,
+    memory?: SharedArrayBuffer,
+  ) {
     this.pageElements = shape.kvHeads * shape.blockSize * shape.headSize;
     const layerElements = (shape.numBlocks + 1) * this.pageElements;
     const layerBytes = layerElements * elementBytes(shape.type);
     this.bytes = 2 * shape.layers * layerBytes;
-    const memory = new ArrayBuffer(this.bytes);
+    this.memory = memory ?? new SharedArrayBuffer(this.bytes);
+    const buffer = asArrayBuffer(this.memory);
     const view = (index: number): CacheArray => {
       const start = index * layerBytes;
       return shape.type === 'float32'
-        ? new Float32Array(memory, start, layerElements)
-        : new Uint16Array(memory, start, layerElements);
+        ? new Float32Array(buffer, start, layerElements)
+        : new Uint16Array(buffer, start, layerElements);
     };
     this.keys = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer));
     this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));

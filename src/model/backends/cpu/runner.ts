@@ -1,17 +1,16 @@
-/** Runs the CPU graph step by step over its paged pool. */
+/**
+ * Runs the CPU graph step by step over its paged pool. Small steps are computed by all threads together. Large ones are
+ * divided between replicas of the model with a share of the threads each, since what threads compute together passes from
+ * one processor's cache to another's after every node.
+ */
 import { availableParallelism } from 'node:os';
-import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
-import type { ModelRunner, StepBatch, StepLogits } from '../../runner.js';
-import { type CacheType, cacheInputs } from './attention.js';
-import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
-import { type CacheArray, CachePool } from './pool.js';
-import { OUTPUTS } from './rows.js';
-import { StepInputBuilder } from './step-inputs.js';
-
-const NO_LOGITS = new Float32Array(0);
-const REDUCED_OUTPUTS = [OUTPUTS.present, LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
-const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values, LOGIT_OUTPUTS.maxima, LOGIT_OUTPUTS.masses];
+import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
+import type { CacheType } from './attention.js';
+import { divide, join, type Share } from './divide.js';
+import { CachePool } from './pool.js';
+import { LocalReplica, type Replica } from './replica.js';
+import { ThreadReplica } from './replica-thread.js';
 
 export interface CpuRunnerOptions {
   /** Path of the prepared ONNX model. */
@@ -23,48 +22,49 @@ export interface CpuRunnerOptions {
   readonly kvCacheMemory: number;
   /** 0 takes one thread a core. */
   readonly threads: number;
+  /** Replicas that large steps are divided between; 1 divides none, 0 takes one a thread where that pays. */
+  readonly replicas: number;
 }
+
+/** More threads than these are not known to gain from a replica each. */
+const MOST_AUTOMATIC_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
-  readonly #inputs: StepInputBuilder;
-  #cacheFeeds: Record<string, Tensor>;
 
   private constructor(
-    private readonly session: InferenceSession,
     private readonly pool: CachePool,
     private readonly architecture: Architecture,
+    private readonly whole: Replica,
+    /** None, or at least two; this thread's own is the last. */
+    private readonly replicas: readonly Replica[],
     readonly description: string,
-  ) {
-    this.#inputs = new StepInputBuilder(pool.shape.blockSize, architecture);
-    this.#cacheFeeds = cacheFeeds(pool);
-  }
+  ) {}
 
   static async create(options: CpuRunnerOptions): Promise<CpuRunner> {
-    const { architecture, blockSize } = options;
+    const { architecture, modelFile } = options;
     const threads = options.threads > 0 ? options.threads : availableParallelism();
-    const shape = {
+    const count = replicaCount(options.replicas, threads);
+    const pool = CachePool.ofBytes(options.kvCacheMemory, {
       layers: architecture.layers.length,
       kvHeads: architecture.numKvHeads,
       headSize: architecture.headSize,
-      blockSize,
+      blockSize: options.blockSize,
       type: options.cacheType,
-    };
-    const pool = CachePool.ofBytes(options.kvCacheMemory, shape);
-    const session = await InferenceSession.create(options.modelFile, {
-      executionProviders: ['cpu'],
-      intraOpNumThreads: threads,
-      interOpNumThreads: 1,
-      executionMode: 'sequential',
-      graphOptimizationLevel: 'all',
-      // Shapes change every step; patterns would be kept for each of them.
-      enableMemPattern: false,
-      // Between the parallel parts of a step the second thread waits awake, and no longer than that.
-      extra: { session: { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' } } },
-      logSeverityLevel: 3,
     });
-    const description = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
-    return new CpuRunner(session, pool, architecture, description);
+    const load = (of: number) => LocalReplica.create(modelFile, architecture, pool, of);
+    const each = Math.floor(threads / count);
+    // They load while this thread does.
+    const others = Array.from({ length: count - 1 }, () => new ThreadReplica(modelFile, architecture, pool, each));
+    try {
+      const whole = await load(threads);
+      const replicas = count === 1 ? [] : [...others, await load(each)];
+      await Promise.all(others.map((replica) => replica.ready()));
+      return new CpuRunner(pool, architecture, whole, replicas, describe(threads, count));
+    } catch (error) {
+      await Promise.all(others.map((replica) => replica.dispose()));
+      throw error;
+    }
   }
 
   get vocabSize(): number {
@@ -83,32 +83,19 @@ export class CpuRunner implements ModelRunner {
     return this.pool.bytes;
   }
 
-  async run(batch: StepBatch): Promise<StepLogits> {
-    const { feeds, slots, wholeRows } = this.#inputs.build(batch);
-    const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
-    const outputs = await this.session.run({ ...feeds, ...this.#cacheFeeds }, fetches);
-    // Written only now: a step that failed has touched nothing.
-    this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
-    const { vocabSize } = this;
-    const floats = (name: string) => outputs[name]?.data as Float32Array;
-    return {
-      vocabSize,
-      values: wholeRows > 0 ? floats(LOGIT_OUTPUTS.values) : NO_LOGITS,
-      ...(batch.greedyRows !== undefined && {
-        likeliest: {
-          tokens: Int32Array.from(outputs[LOGIT_OUTPUTS.likeliest]?.data as BigInt64Array, Number),
-          logits: floats(LOGIT_OUTPUTS.likeliestLogits),
-        },
-      }),
-      ...(wholeRows > 0 && {
-        summaries: {
-          chunkSize: chunkSize(vocabSize),
-          chunks: vocabSize / chunkSize(vocabSize),
-          maxima: floats(LOGIT_OUTPUTS.maxima),
-          masses: floats(LOGIT_OUTPUTS.masses),
-        },
-      }),
-    };
+  run(batch: StepBatch): Promise<StepLogits> {
+    const shares = this.replicas.length === 0 ? undefined : divide(batch, this.replicas.length);
+    return shares === undefined ? this.whole.run(batch) : this.#runShares(batch, shares);
+  }
+
+  async #runShares(batch: StepBatch, shares: readonly Share[]): Promise<StepLogits> {
+    const runs = shares.map((share, i) => (this.replicas[i] as Replica).run(share.batch));
+    // None may be under way any more when the step has failed.
+    const outcomes = await Promise.allSettled(runs);
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
+    if (failures.length > 0) throw failures.find((failure) => failure instanceof RunnerLostError) ?? failures[0];
+    const found = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    return join(batch, shares, found);
   }
 
   async copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {
@@ -119,20 +106,16 @@ export class CpuRunner implements ModelRunner {
   }
 
   async dispose(): Promise<void> {
-    await this.session.release();
-    this.#cacheFeeds = {};
+    await Promise.all([this.whole, ...this.replicas].map((replica) => replica.dispose()));
   }
 }
 
-function cacheFeeds({ keys, values, shape }: CachePool): Record<string, Tensor> {
-  const { kvHeads, blockSize, headSize, type } = shape;
-  const width = blockSize * headSize;
-  const feeds: Record<string, Tensor> = {};
-  for (let layer = 0; layer < shape.layers; layer++) {
-    const names = cacheInputs(layer);
-    const rows = (shape.numBlocks + 1) * kvHeads;
-    feeds[names.key] = new Tensor(type, keys[layer] as CacheArray, [rows, width]);
-    feeds[names.value] = new Tensor(type, values[layer] as CacheArray, [rows, width]);
-  }
-  return feeds;
+function replicaCount(wanted: number, threads: number): number {
+  if (wanted > 0) return Math.min(wanted, threads);
+  return threads <= MOST_AUTOMATIC_REPLICAS ? threads : 1;
+}
+
+function describe(threads: number, replicas: number): string {
+  const text = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
+  return replicas === 1 ? text : `${text}, large steps divided between ${replicas} replicas`;
 }

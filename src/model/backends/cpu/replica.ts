@@ -1,0 +1,90 @@
+/** One copy of the CPU graph over the paged pool. */
+import { type InferenceSession, Tensor } from 'onnxruntime-node';
+import type { Architecture } from '../../architecture.js';
+import type { StepBatch, StepLogits } from '../../runner.js';
+import { cacheInputs } from './attention.js';
+import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
+import type { CacheArray, CachePool } from './pool.js';
+import { OUTPUTS } from './rows.js';
+import { createSession } from './session.js';
+import { StepInputBuilder } from './step-inputs.js';
+
+const NO_LOGITS = new Float32Array(0);
+const REDUCED_OUTPUTS = [OUTPUTS.present, LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
+const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values, LOGIT_OUTPUTS.maxima, LOGIT_OUTPUTS.masses];
+
+/** Computes steps, or shares of them, as `ModelRunner.run` does. */
+export interface Replica {
+  run(batch: StepBatch): Promise<StepLogits>;
+  dispose(): Promise<void>;
+}
+
+/** A session in this thread. It blocks the thread while it runs. */
+export class LocalReplica implements Replica {
+  readonly #inputs: StepInputBuilder;
+  #cacheFeeds: Record<string, Tensor>;
+
+  private constructor(
+    private readonly session: InferenceSession,
+    private readonly pool: CachePool,
+    private readonly architecture: Architecture,
+  ) {
+    this.#inputs = new StepInputBuilder(pool.shape.blockSize, architecture);
+    this.#cacheFeeds = cacheFeeds(pool);
+  }
+
+  static async create(
+    modelFile: string,
+    architecture: Architecture,
+    pool: CachePool,
+    threads: number,
+  ): Promise<LocalReplica> {
+    return new LocalReplica(await createSession(modelFile, threads), pool, architecture);
+  }
+
+  async run(batch: StepBatch): Promise<StepLogits> {
+    const { feeds, slots, wholeRows } = this.#inputs.build(batch);
+    const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
+    const outputs = await this.session.run({ ...feeds, ...this.#cacheFeeds }, fetches);
+    // Written only now: a step that failed has touched nothing.
+    this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
+    const { vocabSize } = this.architecture;
+    const floats = (name: string) => outputs[name]?.data as Float32Array;
+    return {
+      vocabSize,
+      values: wholeRows > 0 ? floats(LOGIT_OUTPUTS.values) : NO_LOGITS,
+      ...(batch.greedyRows !== undefined && {
+        likeliest: {
+          tokens: Int32Array.from(outputs[LOGIT_OUTPUTS.likeliest]?.data as BigInt64Array, Number),
+          logits: floats(LOGIT_OUTPUTS.likeliestLogits),
+        },
+      }),
+      ...(wholeRows > 0 && {
+        summaries: {
+          chunkSize: chunkSize(vocabSize),
+          chunks: vocabSize / chunkSize(vocabSize),
+          maxima: floats(LOGIT_OUTPUTS.maxima),
+          masses: floats(LOGIT_OUTPUTS.masses),
+        },
+      }),
+    };
+  }
+
+  async dispose(): Promise<void> {
+    await this.session.release();
+    this.#cacheFeeds = {};
+  }
+}
+
+function cacheFeeds({ keys, values, shape }: CachePool): Record<string, Tensor> {
+  const { kvHeads, blockSize, headSize, type } = shape;
+  const width = blockSize * headSize;
+  const feeds: Record<string, Tensor> = {};
+  for (let layer = 0; layer < shape.layers; layer++) {
+    const names = cacheInputs(layer);
+    const rows = (shape.numBlocks + 1) * kvHeads;
+    feeds[names.key] = new Tensor(type, keys[layer] as CacheArray, [rows, width]);
+    feeds[names.value] = new Tensor(type, values[layer] as CacheArray, [rows, width]);
+  }
+  return feeds;
+}

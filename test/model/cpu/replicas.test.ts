@@ -1,0 +1,122 @@
+/** Steps that replicas compute in threads of their own, against steps that one session computes. */
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { divide } from '../../../src/model/backends/cpu/divide.js';
+import { loadModel } from '../../../src/model/load.js';
+import type { ModelRunner, StepBatch } from '../../../src/model/runner.js';
+import { TINY_MODELS } from '../../support/model-directory.js';
+import { mulberry32 } from '../../support/random.js';
+import { temporaryDirectory } from '../../support/temporary.js';
+import { tokensOf } from '../../support/tiny-model.js';
+
+const BLOCK = 16;
+const SEQUENCES = 24;
+const MAX_BLOCKS = 8;
+const VOCABULARY = 512;
+
+const cache = temporaryDirectory();
+
+async function load(replicas: number): Promise<ModelRunner> {
+  process.env['SLUICE_CACHE_DIR'] = cache;
+  const { runner } = await loadModel(
+    {
+      model: resolve(TINY_MODELS, 'tiny-llama'),
+      device: 'cpu',
+      precision: 'fp32',
+      threads: replicas,
+      dataParallelSize: replicas,
+      maxNumSeqs: SEQUENCES,
+      maxNumBatchedTokens: 512,
+      maxModelLen: undefined,
+      kvCacheMemory: 16 * 2 ** 20,
+      blockSize: BLOCK,
+    },
+    () => {},
+  );
+  return runner;
+}
+
+/** A step of all sequences: the next tokens of each, some sampled and some greedy. */
+function stepOf(pasts: readonly number[], counts: readonly number[]): StepBatch {
+  const cumulative = [0];
+  for (const count of counts) cumulative.push(cumulative.at(-1)! + count);
+  return {
+    tokens: Int32Array.from(counts.flatMap((count, s) => tokensOf(s, pasts[s]! + count).slice(pasts[s]))),
+    cumulativeLengths: Int32Array.from(cumulative),
+    pastLengths: Int32Array.from(pasts),
+    blockTables: Int32Array.from({ length: counts.length * MAX_BLOCKS }, (_, i) => i),
+    maxBlocks: MAX_BLOCKS,
+    logitRows: Int32Array.from(cumulative.slice(1), (end) => end - 1),
+    greedyRows: Uint8Array.from(counts, (_, s) => s % 2),
+    temperatures: Float32Array.from(counts, (_, s) => 0.5 + s / 10),
+  };
+}
+
+describe.each([2, 3])('%i replicas', (count) => {
+  let divided: ModelRunner;
+  let whole: ModelRunner;
+  beforeAll(async () => {
+    divided = await load(count);
+    whole = await load(1);
+  });
+  afterAll(() => Promise.all([divided.dispose(), whole.dispose()]));
+
+  it('say so', () => {
+    expect(divided.description).toContain(`divided between ${count} replicas`);
+    expect(whole.description).not.toContain('replicas');
+  });
+
+  it('give the same bits as one session, prompts and decodes, step after step over one cache', async () => {
+    const random = mulberry32(count);
+    let pasts: number[] = Array.from({ length: SEQUENCES }, () => 0);
+    for (let step = 0; step < 6; step++) {
+      // Small steps between large ones: what one kind writes the other has to see.
+      const members = step === 3 ? 2 : SEQUENCES;
+      const counts = Array.from({ length: members }, () =>
+        random() < 0.3 || step === 0 ? 1 + Math.floor(random() * 14) : 1,
+      );
+      const batch = stepOf(pasts.slice(0, members), counts);
+      expect(divide(batch, count) !== undefined).toBe(members === SEQUENCES);
+      expect(await divided.run(batch)).toEqual(await whole.run(batch));
+      pasts = pasts.map((past, s) => past + (counts[s] ?? 0));
+    }
+  });
+
+  it('copy blocks for all', async () => {
+    const counts = Array.from({ length: SEQUENCES }, () => BLOCK);
+    await divided.run(
+      stepOf(
+        Array.from(counts, () => 0),
+        counts,
+      ),
+    );
+    // The blocks of the first half take the place of the second half's.
+    const half = SEQUENCES / 2;
+    const source = Int32Array.from({ length: half }, (_, s) => s * MAX_BLOCKS);
+    await divided.copyBlocks(
+      source,
+      source.map((block) => block + half * MAX_BLOCKS),
+    );
+    const ones = Array.from(counts, () => 1);
+    const next = stepOf(
+      Array.from(counts, () => BLOCK),
+      ones,
+    );
+    const tokens = next.tokens.map((_, s) => next.tokens[s % half]!);
+    const { values } = await divided.run({ ...next, tokens, greedyRows: new Uint8Array(SEQUENCES) });
+    const row = (s: number) => values.subarray(s * VOCABULARY, (s + 1) * VOCABULARY);
+    for (let s = 0; s < half; s++) expect(row(s + half)).toEqual(row(s));
+  });
+
+  it('fail a step that one of them fails, and compute the next', async () => {
+    const counts = Array.from({ length: SEQUENCES }, () => 1);
+    const pasts = Array.from(counts, () => 0);
+    const good = stepOf(pasts, counts);
+    for (let s = 0; s < SEQUENCES; s += 5) {
+      const tokens = good.tokens.slice();
+      tokens[s] = 1_000_000;
+      await expect(divided.run({ ...good, tokens })).rejects.toThrow(/indices|range|bounds/i);
+      expect(await divided.run(good)).toEqual(await whole.run(good));
+    }
+  });
+});
