@@ -18,15 +18,15 @@ const options = readOptions({
   clients: { type: 'string', default: '6' },
 });
 const duration = Number(options.minutes) * 60_000;
-const SAMPLE_MS = 5000;
+const SAMPLE_MS = 2000;
 
 const before = performance.now();
 const server = await startOwnServer(['--log-level', 'error'], join(root, 'dist', 'cli', 'main.js'));
 const started = (performance.now() - before) / 1000;
 
-/** In MiB; from /proc, which other systems than Linux do not have. */
-function memory(field: 'VmRSS' | 'VmHWM'): number {
-  const [, kib] = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))!;
+/** Resident, in MiB, pages that are mapped several times counted once; from /proc, which only Linux has. */
+function memory(): number {
+  const [, kib] = /^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${server.pid}/smaps_rollup`, 'utf8'))!;
   return Number(kib) / 1024;
 }
 
@@ -75,7 +75,7 @@ const clients = Array.from({ length: Number(options.clients) }, client);
 const begin = performance.now();
 while (performance.now() - begin < duration) {
   await sleep(SAMPLE_MS);
-  samples.push(memory('VmRSS'));
+  samples.push(memory());
 }
 working = false;
 await Promise.all(clients);
@@ -84,7 +84,7 @@ const metrics = await (await fetch(`${server.url}/metrics`)).text();
 const left = ['num_requests_running', 'num_requests_waiting'].map((name) =>
   Number(new RegExp(`^vllm:${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(metrics)?.[1]),
 );
-const peak = memory('VmHWM');
+const peak = Math.max(...samples, memory());
 await server.stop();
 
 const quarter = (n: number): number =>

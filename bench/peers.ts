@@ -78,14 +78,14 @@ async function main(): Promise<void> {
   for (const [name, reason] of missing) console.error(`${name} is left out: ${reason}`);
   if (engines.length === 0) throw new Error('no engine could be started');
 
-  const facts = [['', 'tokens like fp32', 'peak memory']];
+  const facts = [['', 'tokens like fp32', 'memory at the end']];
   for (const { name, driver } of engines) {
     const answers = options['no-agreement'] ? undefined : await agreement(driver);
     await warmUp(driver, cells);
     facts.push([
       name,
       answers === undefined ? '-' : `${answers.matched} of ${answers.of}`,
-      `${(driver.peakMemory / 2 ** 20).toFixed(0)} MiB`,
+      `${(driver.memory / 2 ** 20).toFixed(0)} MiB`,
     ]);
   }
   const measures = measuresOf(cells);

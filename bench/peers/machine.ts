@@ -39,11 +39,11 @@ export function groupSeconds(group: number): number {
   return ticks / TICKS;
 }
 
-/** Largest resident memory, in bytes, summed over the live processes of a group. */
-export function peakMemory(group: number): number {
+/** Resident memory, in bytes, of the live processes of a group; a page that is mapped several times counts once. */
+export function residentMemory(group: number): number {
   let kibibytes = 0;
   for (const [pid] of groupStats(group)) {
-    kibibytes += Number(/^VmHWM:\s+(\d+)/m.exec(readOrEmpty(`/proc/${pid}/status`))?.[1] ?? 0);
+    kibibytes += Number(/^Pss:\s+(\d+)/m.exec(readOrEmpty(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0);
   }
   return kibibytes * 1024;
 }

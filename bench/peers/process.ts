@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { type CpuUse, cpuTimes, groupSeconds, peakMemory } from './machine.js';
+import { type CpuUse, cpuTimes, groupSeconds, residentMemory } from './machine.js';
 import type { DriverMessage, RunRequest, RunResult } from './protocol.js';
 
 export interface DriverCommand {
@@ -86,9 +86,9 @@ export class DriverProcess {
     return { tokens: message.tokens, times: message.times, cpu };
   }
 
-  /** Largest resident memory so far, in bytes, of the process with those it started. */
-  get peakMemory(): number {
-    return peakMemory(this.#child.pid!);
+  /** Resident memory, in bytes, of the process with those it started. */
+  get memory(): number {
+    return residentMemory(this.#child.pid!);
   }
 
   async stop(): Promise<void> {

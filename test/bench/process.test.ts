@@ -32,7 +32,7 @@ describe('DriverProcess', () => {
         [1, 2],
       ]);
     }
-    expect(process.peakMemory).toBeGreaterThan(10 * 2 ** 20);
+    expect(process.memory).toBeGreaterThan(10 * 2 ** 20);
   });
 
   it('counts the processor time of a run', async () => {
