@@ -47,7 +47,7 @@ export function addModelOptions(command: Command): Command {
       option('--threads <n>', 'threads of the CPU backend').argParser(integer(0, 1024)).default(0, 'one a core'),
     )
     .addOption(
-      option('--data-parallel-size <n>', 'replicas of the model on the CPU that large steps are divided between')
+      option('--data-parallel-size <n>', 'replicas of the model on the CPU that steps may be divided between')
         .argParser(integer(0, 64))
         .default(0, 'one a thread, with up to 4 threads'),
     )

@@ -214,7 +214,7 @@ export interface EngineConfig {
   readonly precision: Precision | 'auto';
   /** Threads of the CPU backend; 0 lets the backend choose. */
   readonly threads: number;
-  /** Replicas of the model that large steps are divided between on the CPU; 1 divides none, 0 or undefined lets the backend choose. */
+  /** Replicas of the model that steps may be divided between on the CPU; 1 is for never, 0 or undefined lets the backend choose. */
   readonly dataParallelSize?: number | undefined;
   readonly maxNumSeqs: number;
   readonly maxNumBatchedTokens: number;

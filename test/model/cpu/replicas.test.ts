@@ -1,7 +1,7 @@
 /** Steps that replicas compute in threads of their own, against steps that one session computes. */
 import { resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { divide } from '../../../src/model/backends/cpu/divide.js';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { Pace } from '../../../src/model/backends/cpu/pace.js';
 import { loadModel } from '../../../src/model/load.js';
 import type { ModelRunner, StepBatch } from '../../../src/model/runner.js';
 import { TINY_MODELS } from '../../support/model-directory.js';
@@ -15,6 +15,7 @@ const MAX_BLOCKS = 8;
 const VOCABULARY = 512;
 
 const cache = temporaryDirectory();
+const choose = vi.spyOn(Pace.prototype, 'choose');
 
 async function load(replicas: number): Promise<ModelRunner> {
   process.env['SLUICE_CACHE_DIR'] = cache;
@@ -56,6 +57,7 @@ describe.each([2, 3])('%i replicas', (count) => {
   let divided: ModelRunner;
   let whole: ModelRunner;
   beforeAll(async () => {
+    choose.mockReturnValue('divided');
     divided = await load(count);
     whole = await load(1);
   });
@@ -68,17 +70,18 @@ describe.each([2, 3])('%i replicas', (count) => {
 
   it('give the same bits as one session, prompts and decodes, step after step over one cache', async () => {
     const random = mulberry32(count);
+    choose.mockClear();
     let pasts: number[] = Array.from({ length: SEQUENCES }, () => 0);
     for (let step = 0; step < 6; step++) {
-      // Small steps between large ones: what one kind writes the other has to see.
-      const members = step === 3 ? 2 : SEQUENCES;
-      const counts = Array.from({ length: members }, () =>
+      // Whole steps between divided ones: what one kind writes the other has to see.
+      choose.mockReturnValueOnce(step === 3 ? 'whole' : 'divided');
+      const counts = Array.from({ length: SEQUENCES }, () =>
         random() < 0.3 || step === 0 ? 1 + Math.floor(random() * 14) : 1,
       );
-      const batch = stepOf(pasts.slice(0, members), counts);
-      expect(divide(batch, count) !== undefined).toBe(members === SEQUENCES);
+      const batch = stepOf(pasts, counts);
       expect(await divided.run(batch)).toEqual(await whole.run(batch));
-      pasts = pasts.map((past, s) => past + (counts[s] ?? 0));
+      expect(choose).toHaveBeenCalledTimes(step + 1);
+      pasts = pasts.map((past, s) => past + counts[s]!);
     }
   });
 

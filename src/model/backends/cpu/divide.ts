@@ -8,34 +8,42 @@ export interface Share {
   readonly logits: Int32Array;
 }
 
+/** A step that can be divided. */
+export interface Division {
+  /** What the step is expected to cost computed at once by all threads, and divided; see `COST`. */
+  readonly whole: number;
+  readonly divided: number;
+  /** At most as many as there are replicas, none of them empty. */
+  shares(): Share[];
+}
+
 /**
  * What steps cost, in decodes: a fixed part (weights are read, nodes are started), which more threads shorten less than the
  * rows, and each sequence's part by what it computes and the context it reads. Fitted to `node bench/run.mjs decoder` with
- * the bundled model, with one thread and with two, on the machine of docs/cpu.md.
+ * the bundled model, with one thread and with two, on the machine of docs/cpu.md. `Pace` corrects it for others.
  */
 const COST = {
-  decode: 0.65,
-  prefillToken: 0.57,
+  decode: 0.6,
+  prefillToken: 0.49,
   contextToken: 0.0022,
   /** Before the first row, of one thread that computes a share, and of all that compute the step together. */
   startOfShare: 7,
-  startOfWhole: 5,
+  startOfWhole: 4.6,
   /** What a row costs all threads together, over what it costs the shares' threads side by side. */
-  togetherOverShares: 1.4,
+  togetherOverShares: 1.13,
 } as const;
 
-/**
- * Divides the sequences so that `count` replicas end at about the same time, where that takes less time than computing the
- * step at once; undefined where it does not, as for few sequences or one long prompt among them.
- */
-export function divide(batch: StepBatch, count: number): Share[] | undefined {
+/** Divides the sequences so that `count` replicas end at about the same time; undefined for a single one. */
+export function divide(batch: StepBatch, count: number): Division | undefined {
+  if (batch.pastLengths.length < 2) return undefined;
   const costs = Array.from(batch.pastLengths, (_, sequence) => costOf(batch, sequence));
   const total = costs.reduce((sum, cost) => sum + cost, 0);
-  const members = balance(costs, count);
-  const longest = Math.max(...members.map(({ cost }) => cost));
-  const whole = COST.startOfWhole + (total / count) * COST.togetherOverShares;
-  if (COST.startOfShare + longest >= whole) return undefined;
-  return members.filter(({ sequences }) => sequences.length > 0).map(({ sequences }) => take(batch, sequences));
+  const members = balance(costs, count).filter(({ sequences }) => sequences.length > 0);
+  return {
+    whole: COST.startOfWhole + (total / count) * COST.togetherOverShares,
+    divided: COST.startOfShare + Math.max(...members.map(({ cost }) => cost)),
+    shares: () => members.map(({ sequences }) => take(batch, sequences)),
+  };
 }
 
 function costOf(batch: StepBatch, sequence: number): number {

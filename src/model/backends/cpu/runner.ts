@@ -1,13 +1,14 @@
 /**
- * Runs the CPU graph step by step over its paged pool. Small steps are computed by all threads together. Large ones are
- * divided between replicas of the model with a share of the threads each, since what threads compute together passes from
- * one processor's cache to another's after every node.
+ * Runs the CPU graph step by step over its paged pool. A step is computed by all threads together, or divided between
+ * replicas of the model with a share of the threads each: what threads compute together passes from one core's cache to
+ * another's after every node, and with many rows that costs more than reading the weights several times.
  */
 import { availableParallelism } from 'node:os';
 import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import type { CacheType } from './attention.js';
 import { divide, join, type Share } from './divide.js';
+import { Pace } from './pace.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
 import { ThreadReplica } from './replica-thread.js';
@@ -22,7 +23,7 @@ export interface CpuRunnerOptions {
   readonly kvCacheMemory: number;
   /** 0 takes one thread a core. */
   readonly threads: number;
-  /** Replicas that large steps are divided between; 1 divides none, 0 takes one a thread where that pays. */
+  /** Replicas that steps are divided between; 1 divides none, 0 takes one a thread where that is known to pay. */
   readonly replicas: number;
 }
 
@@ -31,6 +32,7 @@ const MOST_AUTOMATIC_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
+  readonly #pace = new Pace();
 
   private constructor(
     private readonly pool: CachePool,
@@ -84,8 +86,11 @@ export class CpuRunner implements ModelRunner {
   }
 
   run(batch: StepBatch): Promise<StepLogits> {
-    const shares = this.replicas.length === 0 ? undefined : divide(batch, this.replicas.length);
-    return shares === undefined ? this.whole.run(batch) : this.#runShares(batch, shares);
+    const division = this.replicas.length === 0 ? undefined : divide(batch, this.replicas.length);
+    if (division === undefined) return this.whole.run(batch);
+    return this.#pace.time(this.#pace.choose(division), division, (way) =>
+      way === 'whole' ? this.whole.run(batch) : this.#runShares(batch, division.shares()),
+    );
   }
 
   async #runShares(batch: StepBatch, shares: readonly Share[]): Promise<StepLogits> {
@@ -117,5 +122,5 @@ function replicaCount(wanted: number, threads: number): number {
 
 function describe(threads: number, replicas: number): string {
   const text = `ONNX Runtime on the CPU, ${threads} thread${threads === 1 ? '' : 's'}`;
-  return replicas === 1 ? text : `${text}, large steps divided between ${replicas} replicas`;
+  return replicas === 1 ? text : `${text}, steps of many rows divided between ${replicas} replicas`;
 }
