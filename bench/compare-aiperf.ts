@@ -1,9 +1,9 @@
 /**
- * Whether `sluice bench` measures what another load generator does: `node bench/run.mjs compare-aiperf` after
- * `npm run build`; further options are those of the server. NVIDIA's aiperf is installed from PyPI into node_modules/.cache at
- * the first run. Both offer the same kind of load to one server at the same time, so that whatever slows the server down
- * slows it down for both; of this one's requests those count that lie within aiperf's measurement. Ends with code 1 when
- * a figure differs by more than 10 %. Best on a machine with nothing else to do: each has but 128 requests to agree on.
+ * Whether `sluice bench` measures what another load generator does: `node bench/run.mjs compare-aiperf`; further
+ * options are those of the server. NVIDIA's aiperf is installed from PyPI into node_modules/.cache at the first run.
+ * Both offer the same kind of load to one server at the same time, so that whatever slows the server down slows it down
+ * for both; of this one's requests those count that lie within aiperf's measurement. Ends with code 1 when a figure
+ * differs by more than 10 %. Best on a machine with nothing else to do: each has but 128 requests to agree on.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

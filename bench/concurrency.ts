@@ -1,7 +1,7 @@
 /**
- * How much more 16 streams get done together than one alone, in the default precision and in fp32:
- * `node bench/run.mjs concurrency` after `npm run build`. Both loads are measured in turn, round by round, so that a drift of
- * the machine hits both; ends with code 1 where the median ratio is below 4.
+ * How much more 16 streams get done together than one alone, in the default precision and in fp32: `node bench/run.mjs
+ * concurrency`. Both loads are measured in turn, round by round, so that a drift of the machine hits both; ends with
+ * code 1 where the median ratio is below 4.
  */
 import { join } from 'node:path';
 import { startOwnServer } from '../src/cli/own-server.js';

@@ -1,7 +1,7 @@
 /**
- * What one user's flood does to another's single request, with fair shares and without: `node bench/run.mjs fairness` after
- * `npm run build`; `--write` puts the result into docs/scheduling.md. Ends with code 1 where fair shares leave the single
- * one waiting for more than twice its time on an idle engine and one step.
+ * What one user's flood does to another's single request, with fair shares and without: `node bench/run.mjs fairness`;
+ * `--write` puts the result into docs/scheduling.md. Ends with code 1 where fair shares leave the single one waiting
+ * for more than twice its time on an idle engine and one step.
  */
 import { setMaxListeners } from 'node:events';
 import type { EngineStats } from '../src/engine/protocol.js';

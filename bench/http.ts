@@ -1,7 +1,7 @@
 /**
  * Compares servers over HTTP with SSE, under one closed loop of streams: `node bench/run.mjs http -- --servers
- * sluice,llama,vllm --streams 16 --repeat 3` after `npm run build`. Our engine without HTTP takes part under the same
- * load, so that what HTTP costs can be seen. The load generator shares the machine.
+ * sluice,llama,vllm --streams 16 --repeat 3`. Our engine without HTTP takes part under the same load, so that what HTTP
+ * costs can be seen. The load generator shares the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

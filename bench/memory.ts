@@ -1,7 +1,7 @@
 /**
- * Whether a server's memory stays flat: `node bench/run.mjs memory` after `npm run build`. The bundled model with default
- * options under a mixed load (chats and completions, streamed and whole, several choices, log probabilities, long prompts,
- * wrong requests, clients that leave) for `--minutes`. Tells how long the start took, the peak, and resident memory over
+ * Whether a server's memory stays flat: `node bench/run.mjs memory`. The bundled model with default options under a
+ * mixed load (chats and completions, streamed and whole, several choices, log probabilities, long prompts, wrong
+ * requests, clients that leave) for `--minutes`. Tells how long the start took, the peak, and resident memory over
  * time; ends with code 1 when the last quarter of the time has over 5 % more than the second, or anything is left over.
  */
 import { readFileSync } from 'node:fs';

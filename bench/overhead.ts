@@ -1,9 +1,9 @@
 /**
- * What metrics and the log cost: `node bench/run.mjs overhead` after `npm run build`. Two servers of the same build, one
- * with metrics and a line of log for each request, one without either, get the same short load in turn, in the order
- * A B B A so that a drift of the machine hits both alike. Tells the loss of throughput and the growth of processor time a
- * token, each as the median of the rounds with its error, and ends with code 1 when a loss of 1 % or more is certain, that
- * is, beyond twice the error. `--same` gives both servers the same options: what it shows then is the machine's noise.
+ * What metrics and the log cost: `node bench/run.mjs overhead`. Two servers of the same build, one with metrics and a
+ * line of log for each request, one without either, get the same short load in turn, in the order A B B A so that a
+ * drift of the machine hits both alike. Tells the loss of throughput and the growth of processor time a token, each as
+ * the median of the rounds with its error, and ends with code 1 when a loss of 1 % or more is certain, that is, beyond
+ * twice the error. `--same` gives both servers the same options: what it shows then is the machine's noise.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * Batching policies under one Poisson trace at rising rates: `node bench/run.mjs policies` after `npm run build`; `--write`
- * puts table and figure into docs/scheduling.md. Rates are multiples of what one request at a time can serve, which is
- * measured first. For each rate the policies take their turns, each on a server of its own.
+ * Batching policies under one Poisson trace at rising rates: `node bench/run.mjs policies`; `--write` puts table and
+ * figure into docs/scheduling.md. Rates are multiples of what one request at a time can serve, which is measured first.
+ * For each rate the policies take their turns, each on a server of its own.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

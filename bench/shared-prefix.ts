@@ -1,7 +1,7 @@
 /**
  * What the prefix cache saves: one long prefix with many questions, on an engine with the cache and on one without, in
- * turn: `node bench/run.mjs shared-prefix` after `npm run build`; `--write` puts the result into docs/scheduling.md. Ends
- * with code 1 where the answers differ, more than 5 % of the prompts are computed, or TTFT falls by less than 5 times.
+ * turn: `node bench/run.mjs shared-prefix`; `--write` puts the result into docs/scheduling.md. Ends with code 1 where
+ * the answers differ, more than 5 % of the prompts are computed, or TTFT falls by less than 5 times.
  */
 import { randomInteger, randomSource } from '../src/loadgen/random.js';
 import { markdownTable, writeBlock } from './support/document.js';

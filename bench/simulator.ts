@@ -1,8 +1,8 @@
 /**
- * Whether the simulator tells the truth: a Poisson load on the real engine, and the same load simulated at step times fitted
- * to measurements, of other loads before and after it and of the load itself: `node bench/run.mjs simulator` after
- * `npm run build`; `--write` puts the result into docs/scheduling.md. Ends with code 1 where throughput differs by more
- * than 10 %, or TTFT's p50 or p95 by more than 20 %, at the load's own step times.
+ * Whether the simulator tells the truth: a Poisson load on the real engine, and the same load simulated at step times
+ * fitted to measurements, of other loads before and after it and of the load itself: `node bench/run.mjs simulator`;
+ * `--write` puts the result into docs/scheduling.md. Ends with code 1 where throughput differs by more than 10 %, or
+ * TTFT's p50 or p95 by more than 20 %, at the load's own step times.
  */
 import { CalibrationLoad } from '../src/cli/calibration-load.js';
 import type { EngineStats } from '../src/engine/protocol.js';

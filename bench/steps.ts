@@ -1,7 +1,7 @@
 /**
- * How the engine shares its steps out: `node bench/run.mjs steps` after `npm run build`. What of a step is not the model
- * (scheduling, sampling, messages); how many decode steps a short prompt waits among decoding streams; and how far apart
- * the tokens of streams get while long prompts keep arriving.
+ * How the engine shares its steps out: `node bench/run.mjs steps`. What of a step is not the model (scheduling,
+ * sampling, messages); how many decode steps a short prompt waits among decoding streams; and how far apart the tokens
+ * of streams get while long prompts keep arriving.
  */
 import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Latency and throughput of the bundled model for 1, 4, 16 and 64 streams at once: `node bench/run.mjs streams` after
- * `npm run build`; `--write` puts table and figure into docs/performance.md. The load tester shares the machine.
+ * Latency and throughput of the bundled model for 1, 4, 16 and 64 streams at once: `node bench/run.mjs streams`;
+ * `--write` puts table and figure into docs/performance.md. The load tester shares the machine.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';

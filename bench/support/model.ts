@@ -1,7 +1,9 @@
-/** Loads a model for a benchmark that drives its runner in this process. */
+/** Loads a model for a benchmark that drives its runner in this process: the code that is built, which finds its threads. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { EngineConfig, Precision } from '../../src/engine/protocol.js';
-import { type LoadedModel, loadModel } from '../../src/model/load.js';
-import { bundledModel } from './paths.js';
+import type { LoadedModel } from '../../src/model/load.js';
+import { bundledModel, root } from './paths.js';
 
 const defaults: EngineConfig = {
   model: bundledModel,
@@ -20,7 +22,9 @@ export function benchConfig(changes: Partial<EngineConfig> = {}): EngineConfig {
   return { ...defaults, ...changes };
 }
 
-export function loadForBench(changes: Partial<EngineConfig> = {}): Promise<LoadedModel> {
+export async function loadForBench(changes: Partial<EngineConfig> = {}): Promise<LoadedModel> {
+  const built = pathToFileURL(join(root, 'dist', 'model', 'load.js')).href;
+  const { loadModel }: typeof import('../../src/model/load.js') = await import(/* @vite-ignore */ built);
   return loadModel(benchConfig(changes), () => {});
 }
 

@@ -22,15 +22,28 @@ import { declareRowInputs, OUTPUTS } from './rows.js';
 import { CpuRunner } from './runner.js';
 import { packModel } from './session.js';
 
+interface LoweringChoice {
+  readonly lower: typeof fp32Lowering;
+  /**
+   * Whether weights are kept in their kernel's own layout. MatMulNBits (ONNX Runtime 1.30) saves one that it does not read
+   * back as it was.
+   */
+  readonly packed: boolean;
+}
+
 /** Undefined where the CPU has no lowering for a precision. */
-function loweringOf(precision: Precision, architecture: Architecture): typeof fp32Lowering | undefined {
+function loweringOf(precision: Precision, architecture: Architecture): LoweringChoice | undefined {
+  const inBlocks = (bits: 4 | 8): LoweringChoice => ({
+    lower: (...args) => blockLowering(bits, ...args),
+    packed: false,
+  });
   switch (precision) {
     case 'fp32':
-      return fp32Lowering;
+      return { lower: fp32Lowering, packed: true };
     case 'int8':
-      return canRotate(architecture) ? int8Lowering : (...args) => blockLowering(8, ...args);
+      return canRotate(architecture) ? { lower: int8Lowering, packed: true } : inBlocks(8);
     case 'int4':
-      return (...args) => blockLowering(4, ...args);
+      return inBlocks(4);
     case 'fp16':
       return undefined;
   }
@@ -43,18 +56,20 @@ export async function loadCpuModel(
 ): Promise<{ runner: ModelRunner; precision: Precision }> {
   const precision = config.precision === 'auto' ? automaticPrecision(checkpoint) : config.precision;
   const { architecture } = checkpoint;
-  const lower = loweringOf(precision, architecture);
-  if (lower === undefined) {
+  const lowering = loweringOf(precision, architecture);
+  if (lowering === undefined) {
     throw new UserError(`--precision ${precision} is not available on the CPU; use fp32, int8, int4 or auto.`);
   }
   const { blockSize } = config;
   // The reference stays in full precision throughout; elsewhere half of the cache's bytes cost no accuracy to speak of.
   const cacheType: CacheType = precision === 'fp32' ? 'float32' : 'float16';
   const modelFile = await prepareModel(
-    ['cpu', precision, checkpoint.fingerprint, blockSize, kernelTarget()],
+    ['cpu', precision, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
     (g, store) =>
-      buildCpuGraph(g, store, checkpoint, lower, blockSize, cacheType, (fraction) => progress('prepare', fraction)),
-    packModel,
+      buildCpuGraph(g, store, checkpoint, lowering.lower, blockSize, cacheType, (fraction) =>
+        progress('prepare', fraction),
+      ),
+    lowering.packed ? packModel : undefined,
   );
   progress('load', 0);
   const runner = await CpuRunner.create({
@@ -64,7 +79,8 @@ export async function loadCpuModel(
     cacheType,
     kvCacheMemory: config.kvCacheMemory,
     threads: config.threads,
-    replicas: config.dataParallelSize ?? 0,
+    // Without a file to share, each replica would hold weights of its own: only for those who ask for it.
+    replicas: config.dataParallelSize || (lowering.packed ? 0 : 1),
   });
   progress('load', 1);
   return { runner, precision };

@@ -24,6 +24,9 @@ export type ReplicaMessage =
   | { readonly kind: 'computed'; readonly logits: StepLogits }
   | { readonly kind: 'failed'; readonly message: string };
 
+/** What a step leaves behind is little; V8 would let it pile up to tens of megabytes. */
+const LIMITS = { maxYoungGenerationSizeMb: 8 };
+
 /** Keeps this thread alive only while it owes an answer. */
 export class ThreadReplica implements Replica {
   readonly #worker: Worker;
@@ -45,7 +48,7 @@ export class ThreadReplica implements Replica {
   ) {
     const { shape, memory } = pool;
     const workerData: ReplicaData = { modelFile, architecture, shape, memory, threads };
-    this.#worker = new Worker(script, { workerData, name: 'replica' });
+    this.#worker = new Worker(script, { workerData, name: 'replica', resourceLimits: LIMITS });
     this.#worker.on('message', (message: ReplicaMessage) => this.#answered()?.resolve(message));
     this.#worker.on('error', (error) => this.#lose(error.message));
     this.#exited = new Promise((resolve) => this.#worker.once('exit', () => resolve()));
