@@ -1,7 +1,7 @@
 /**
  * What replicas of the model gain: `node bench/run.mjs replicas`. The same steps by a runner that computes each by all
- * threads together, and by one that may divide them, in alternation. Rounds are told apart by how far the cores were from
- * each other, which on virtual machines changes.
+ * threads together, and by one that may divide them, in alternation. Blocks of steps are told apart by how far the cores
+ * were from each other before and after them, which on virtual machines changes; those in which it changed do not count.
  */
 import { performance } from 'node:perf_hooks';
 import type { ModelRunner, StepBatch } from '../src/model/runner.js';
@@ -12,9 +12,9 @@ import { fillPool, stepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
 const options = readOptions({
-  rounds: { type: 'string', default: '20' },
-  /** Steps of a cell in a round and of each runner; two more come before them and are not counted. */
-  steps: { type: 'string', default: '6' },
+  rounds: { type: 'string', default: '12' },
+  /** Steps of a block; as many come before them and are not counted, in which the runner learns the block's kind. */
+  steps: { type: 'string', default: '10' },
   /** Round trips between the cores, in nanoseconds, from which on they are far apart. */
   far: { type: 'string', default: '350' },
 });
@@ -41,36 +41,38 @@ function batchOf(runner: ModelRunner, { count, context, rows }: (typeof CELLS)[n
   return { ...batch, greedyRows: new Uint8Array(batch.logitRows.length).fill(1) };
 }
 
-/** By distance and cell: milliseconds of the steps of each runner. */
-const near = CELLS.map((): [number[], number[]] => [[], []]);
-const far = CELLS.map((): [number[], number[]] => [[], []]);
-let farRounds = 0;
-const rounds = Number(options.rounds);
-for (let round = 0; round < rounds; round++) {
-  const isFar = (await coreDistance()) >= Number(options.far);
-  if (isFar) farRounds++;
-  const times = isFar ? far : near;
+const isFar = async () => (await coreDistance()) >= Number(options.far);
+
+/** Milliseconds of the steps of each runner, by cell. */
+const timesOf = () => CELLS.map((): [number[], number[]] => [[], []]);
+const near = timesOf();
+const far = timesOf();
+for (let round = 0; round < Number(options.rounds); round++) {
   for (const [c, cell] of CELLS.entries()) {
     for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
       const batch = batchOf(runners[which], cell);
-      for (let step = -2; step < Number(options.steps); step++) {
+      const before = await isFar();
+      const times: number[] = [];
+      for (let step = -Number(options.steps); step < Number(options.steps); step++) {
         const start = performance.now();
         await runners[which].run(batch);
-        if (step >= 0) times[c]![which].push(performance.now() - start);
+        if (step >= 0) times.push(performance.now() - start);
       }
+      if ((await isFar()) === before) (before ? far : near)[c]![which].push(...times);
     }
   }
 }
-for (const [name, times, count] of [
-  ['near', near, rounds - farRounds],
-  ['far apart', far, farRounds],
+for (const [name, times] of [
+  ['near', near],
+  ['far apart', far],
 ] as const) {
-  if (count === 0) continue;
-  console.log(`\ncores ${name}, ${count} rounds`);
-  const rows = CELLS.map((cell, c) => {
+  console.log(`\ncores ${name}`);
+  const rows = CELLS.flatMap((cell, c) => {
+    if (times[c]!.some((steps) => steps.length === 0)) return [];
     const [together, replicas] = times[c]!.map(median) as [number, number];
-    return [cell.name, formatNumber(together), formatNumber(replicas), (together / replicas).toFixed(2)];
+    const steps = times[c]!.map(({ length }) => length).join(', ');
+    return [[cell.name, formatNumber(together), formatNumber(replicas), (together / replicas).toFixed(2), steps]];
   });
-  console.log(formatTable([['step', 'together ms', 'with replicas ms', 'times as fast'], ...rows]));
+  console.log(formatTable([['step', 'together ms', 'with replicas ms', 'times as fast', 'steps'], ...rows]));
 }
 await Promise.all(runners.map((runner) => runner.dispose()));

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { GraphBuilder } from './graph/builder.js';
 import { WeightStore } from './graph/weight-store.js';
 
-/** Raised whenever any lowering changes what it writes, so that older files are not taken for current ones. */
+/** Raised whenever any lowering, or packing, changes what it writes, so that older files are not taken for current ones. */
 const LAYOUT_VERSION = 25;
 
 /** Name of the graph's file in the directory of a prepared model. */

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { divide, join } from '../../../src/model/backends/cpu/divide.js';
+import { divide } from '../../../src/model/backends/cpu/divide.js';
+import { join } from '../../../src/model/backends/cpu/join.js';
 import type { StepBatch, StepLogits } from '../../../src/model/runner.js';
 
 interface Sequence {
@@ -123,6 +124,42 @@ describe('dividing a step', () => {
       ?.shares()
       .map(({ batch }) => batch.pastLengths.length);
   const decodes = (count: number) => Array.from({ length: count }, () => decodeOf(160));
+
+  it('does without what a step leaves out', () => {
+    const {
+      greedyRows: _,
+      temperatures: __,
+      generated: ___,
+      ...bare
+    } = batchOf([decodeOf(10), promptOf(8), decodeOf(9)]);
+    for (const batch of [bare, { ...bare, logitRows: new Int32Array(0) }]) {
+      const shares = divide(batch, 2)!.shares();
+      const complete = (part: StepBatch): StepBatch => ({
+        ...part,
+        greedyRows: new Uint8Array(part.logitRows.length),
+        temperatures: new Float32Array(part.logitRows.length),
+      });
+      const found = (part: StepBatch) => {
+        const { likeliest: ____, ...whole } = logitsOf(complete(part));
+        return whole;
+      };
+      expect(
+        join(
+          batch,
+          shares,
+          shares.map((share) => found(share.batch)),
+        ),
+      ).toEqual(found(batch));
+    }
+  });
+
+  it('notices a replica that leaves something out', () => {
+    const batch = batchOf([decodeOf(10), decodeOf(9)]);
+    const shares = divide(batch, 2)!.shares();
+    const [first, second] = shares.map((share) => logitsOf(share.batch));
+    const { likeliest: _, ...less } = second!;
+    expect(() => join(batch, shares, [first!, less])).toThrow(/left out/);
+  });
 
   it('lets replicas end together', () => {
     expect(sizes(decodes(16))).toEqual([8, 8]);

@@ -44,4 +44,22 @@ describe('the pool of the CPU cache', () => {
       { numRuns: 30 },
     );
   });
+
+  it('lets two of a shape share their memory, behind 4 GiB as well', () => {
+    const large = {
+      layers: 3,
+      kvHeads: 1,
+      headSize: 2 ** 10,
+      blockSize: 2 ** 10,
+      numBlocks: 255,
+      type: 'float32',
+    } as const;
+    const one = new CachePool(large);
+    expect(one.bytes).toBeGreaterThan(2 ** 32);
+    const other = new CachePool(large, one.memory);
+    const last = one.values[2]!.length - 1;
+    one.values[2]![last] = 42;
+    one.keys[0]![0] = 43;
+    expect([other.values[2]![last], other.keys[0]![0], other.values[1]![last]]).toEqual([42, 43, 0]);
+  });
 });

@@ -1,13 +1,16 @@
 /** Steps that replicas compute in threads of their own, against steps that one session computes. */
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Pace } from '../../../src/model/backends/cpu/pace.js';
+import { CpuRunner } from '../../../src/model/backends/cpu/runner.js';
+import { openCheckpoint } from '../../../src/model/formats/open.js';
 import { loadModel } from '../../../src/model/load.js';
 import type { ModelRunner, StepBatch } from '../../../src/model/runner.js';
 import { TINY_MODELS } from '../../support/model-directory.js';
 import { mulberry32 } from '../../support/random.js';
 import { temporaryDirectory } from '../../support/temporary.js';
 import { tokensOf } from '../../support/tiny-model.js';
+import { widerModel } from '../../support/wider-model.js';
 
 const BLOCK = 16;
 const SEQUENCES = 24;
@@ -15,16 +18,25 @@ const MAX_BLOCKS = 8;
 const VOCABULARY = 512;
 
 const cache = temporaryDirectory();
+const checkpoint = await openCheckpoint(resolve(TINY_MODELS, 'tiny-llama'));
+const { architecture } = checkpoint;
+await checkpoint.close();
 const choose = vi.spyOn(Pace.prototype, 'choose');
 
-async function load(replicas: number): Promise<ModelRunner> {
+/** With the cache in full precision, and in half of it. */
+const MODELS = {
+  fp32: resolve(TINY_MODELS, 'tiny-llama'),
+  int8: widerModel('tiny-llama', join(cache, 'wider')),
+} as const;
+
+async function load(replicas: number, precision: keyof typeof MODELS, threads = replicas): Promise<ModelRunner> {
   process.env['SLUICE_CACHE_DIR'] = cache;
   const { runner } = await loadModel(
     {
-      model: resolve(TINY_MODELS, 'tiny-llama'),
+      model: MODELS[precision],
       device: 'cpu',
-      precision: 'fp32',
-      threads: replicas,
+      precision,
+      threads,
       dataParallelSize: replicas,
       maxNumSeqs: SEQUENCES,
       maxNumBatchedTokens: 512,
@@ -53,13 +65,17 @@ function stepOf(pasts: readonly number[], counts: readonly number[]): StepBatch 
   };
 }
 
-describe.each([2, 3])('%i replicas', (count) => {
+describe.each([
+  { count: 2, precision: 'fp32' },
+  { count: 3, precision: 'fp32' },
+  { count: 2, precision: 'int8' },
+] as const)('$count replicas in $precision', ({ count, precision }) => {
   let divided: ModelRunner;
   let whole: ModelRunner;
   beforeAll(async () => {
     choose.mockReturnValue('divided');
-    divided = await load(count);
-    whole = await load(1);
+    divided = await load(count, precision);
+    whole = await load(1, precision);
   });
   afterAll(() => Promise.all([divided.dispose(), whole.dispose()]));
 
@@ -82,6 +98,13 @@ describe.each([2, 3])('%i replicas', (count) => {
       expect(await divided.run(batch)).toEqual(await whole.run(batch));
       expect(choose).toHaveBeenCalledTimes(step + 1);
       pasts = pasts.map((past, s) => past + counts[s]!);
+    }
+  });
+
+  it('share even two decodes, a row each', async () => {
+    for (let past = 0; past < 3; past++) {
+      const batch = stepOf([past, past], [1, 1]);
+      expect(await divided.run(batch)).toEqual(await whole.run(batch));
     }
   });
 
@@ -121,5 +144,33 @@ describe.each([2, 3])('%i replicas', (count) => {
       await expect(divided.run({ ...good, tokens })).rejects.toThrow(/indices|range|bounds/i);
       expect(await divided.run(good)).toEqual(await whole.run(good));
     }
+  });
+});
+
+describe('as many replicas as', () => {
+  it.each([
+    { threads: 1, wanted: 0, replicas: undefined },
+    { threads: 3, wanted: 0, replicas: 3 },
+    { threads: 5, wanted: 0, replicas: undefined },
+    { threads: 5, wanted: 2, replicas: 2 },
+    { threads: 2, wanted: 4, replicas: 2 },
+  ])('$threads threads have when $wanted are asked for: $replicas', async ({ threads, wanted, replicas }) => {
+    const runner = await load(wanted, 'fp32', threads);
+    if (replicas === undefined) expect(runner.description).not.toContain('replicas');
+    else expect(runner.description).toContain(`between ${replicas} replicas`);
+    await runner.dispose();
+  });
+
+  it('have a model: without one they leave no thread behind', async () => {
+    const missing = CpuRunner.create({
+      modelFile: '/nowhere/model.onnx',
+      architecture,
+      blockSize: BLOCK,
+      cacheType: 'float32',
+      kvCacheMemory: 2 ** 20,
+      threads: 2,
+      replicas: 2,
+    });
+    await expect(missing).rejects.toThrow(/nowhere/);
   });
 });

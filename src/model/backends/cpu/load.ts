@@ -16,11 +16,11 @@ import { blockLowering } from './blocks.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
+import { packModel } from './pack.js';
 import { kernelTarget } from './processor.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs, OUTPUTS } from './rows.js';
 import { CpuRunner } from './runner.js';
-import { packModel } from './session.js';
 
 interface LoweringChoice {
   readonly lower: typeof fp32Lowering;
@@ -82,7 +82,12 @@ export async function loadCpuModel(
     // Without a file to share, each replica would hold weights of its own: only for those who ask for it.
     replicas: config.dataParallelSize || (lowering.packed ? 0 : 1),
   });
-  progress('load', 1);
+  try {
+    progress('load', 1);
+  } catch (error) {
+    await runner.dispose();
+    throw error;
+  }
   return { runner, precision };
 }
 

@@ -12,7 +12,10 @@ export type Expectation = Readonly<Record<Way, number>>;
 
 /** Share of what was believed that is left after a step. */
 const MEMORY = 0.8;
-/** A step that took longer than so many times what was believed was disturbed: no more than that is taken from it. */
+/**
+ * A step that took longer than so many times what was believed a step ago was disturbed: no more than that is taken from it.
+ * What was believed longer ago may be out of date.
+ */
 const DISTURBED = 1.5;
 /** By how much a step without a measurement of a way makes it look better, so that each is tried again and again. */
 const OPTIMISM = 0.995;

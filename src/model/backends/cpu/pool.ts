@@ -44,12 +44,9 @@ export class CachePool {
     const layerBytes = layerElements * elementBytes(shape.type);
     this.bytes = 2 * shape.layers * layerBytes;
     this.memory = memory ?? new SharedArrayBuffer(this.bytes);
-    const buffer = asArrayBuffer(this.memory);
     const view = (index: number): CacheArray => {
-      const start = index * layerBytes;
-      return shape.type === 'float32'
-        ? new Float32Array(buffer, start, layerElements)
-        : new Uint16Array(buffer, start, layerElements);
+      const buffer = asArrayBuffer(this.memory, index * layerBytes, layerBytes);
+      return shape.type === 'float32' ? new Float32Array(buffer) : new Uint16Array(buffer);
     };
     this.keys = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer));
     this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));

@@ -3,16 +3,23 @@ import { readFileSync } from 'node:fs';
 import { arch, cpus, platform } from 'node:os';
 import { env } from 'onnxruntime-node';
 
+/** Of the flags that Linux lists, those that name instructions kernels may be made of. */
+const INSTRUCTIONS = /^(sse|ssse|avx|amx|fma|f16c|bmi|asimd|sve|sme|i8mm|bf16|fphp)/;
+
 /** Names the kernels that ONNX Runtime chooses here: its version, the system, and what the processor can do. */
 export function kernelTarget(): string {
-  return [env.versions.node, platform(), arch(), processorFeatures()].join(' ');
+  return [env.versions.node, platform(), arch(), ...(listedInstructions() ?? [cpus()[0]?.model ?? ''])].join(' ');
 }
 
-/** The instruction sets as Linux lists them; elsewhere the processor's name has to do. */
-function processorFeatures(): string {
-  if (platform() === 'linux') {
+/** Undefined where Linux's list is not to be had. */
+function listedInstructions(): string[] | undefined {
+  try {
     const listed = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1];
-    if (listed !== undefined) return listed;
+    return listed
+      ?.split(' ')
+      .filter((flag) => INSTRUCTIONS.test(flag))
+      .sort();
+  } catch {
+    return undefined;
   }
-  return cpus()[0]?.model ?? '';
 }

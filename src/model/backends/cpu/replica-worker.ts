@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { StepLogits } from '../../runner.js';
 import { CachePool } from './pool.js';
 import { LocalReplica } from './replica.js';
-import type { ReplicaCommand, ReplicaData, ReplicaMessage } from './replica-thread.js';
+import type { ReplicaCommand, ReplicaData, ReplicaMessage } from './replica-client.js';
 
 /** The arrays that are large enough to be handed over instead of copied. */
 function buffersOf({ values, summaries }: StepLogits): ArrayBuffer[] {
@@ -17,15 +17,21 @@ const send = (message: ReplicaMessage, transfer: ArrayBuffer[] = []) => port.pos
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 const { modelFile, architecture, shape, memory, threads } = workerData as ReplicaData;
+/** Set when the thread is to end, which it may be while it loads. */
+let ending = false;
 let replica: LocalReplica | undefined;
+async function end(): Promise<void> {
+  port.close();
+  await replica?.dispose();
+}
 port.on('message', async (batch: ReplicaCommand) => {
   if (batch === undefined) {
-    port.close();
-    await replica?.dispose();
+    ending = true;
+    await end();
     return;
   }
   try {
-    if (replica === undefined) throw new Error('it is not ready');
+    if (replica === undefined) throw new Error('a replica was given a step before it was ready');
     const logits = await replica.run(batch);
     send({ kind: 'computed', logits }, buffersOf(logits));
   } catch (error) {
@@ -34,7 +40,8 @@ port.on('message', async (batch: ReplicaCommand) => {
 });
 try {
   replica = await LocalReplica.create(modelFile, architecture, new CachePool(shape, memory), threads);
-  send({ kind: 'ready' });
+  if (ending) await end();
+  else send({ kind: 'ready' });
 } catch (error) {
   send({ kind: 'failed', message: reasonOf(error) });
 }

@@ -7,11 +7,12 @@ import { availableParallelism } from 'node:os';
 import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import type { CacheType } from './attention.js';
-import { divide, join, type Share } from './divide.js';
+import { divide, type Share } from './divide.js';
+import { join } from './join.js';
 import { Pace } from './pace.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
-import { ThreadReplica } from './replica-thread.js';
+import { ThreadReplica } from './replica-client.js';
 
 export interface CpuRunnerOptions {
   /** Path of the prepared ONNX model. */
@@ -23,22 +24,23 @@ export interface CpuRunnerOptions {
   readonly kvCacheMemory: number;
   /** 0 takes one thread a core. */
   readonly threads: number;
-  /** Replicas that steps are divided between; 1 divides none, 0 takes one a thread where that is known to pay. */
+  /** Replicas that steps are divided between, at most one a thread; 1 divides none, 0 takes as many as are known to pay. */
   readonly replicas: number;
 }
 
-/** More threads than these are not known to gain from a replica each. */
-const MOST_AUTOMATIC_REPLICAS = 4;
+/** Of more threads it is not known whether they gain from a replica each. */
+const MOST_THREADS_WITH_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
-  readonly #pace = new Pace();
+  /** Rows of prompts and of decodes cost differently beside each other in each way. */
+  readonly #paces = { decodes: new Pace(), prefills: new Pace() };
 
   private constructor(
     private readonly pool: CachePool,
     private readonly architecture: Architecture,
     private readonly whole: Replica,
-    /** None, or at least two; this thread's own is the last. */
+    /** None, or at least two; this thread's own is the first. */
     private readonly replicas: readonly Replica[],
     readonly description: string,
   ) {}
@@ -54,17 +56,26 @@ export class CpuRunner implements ModelRunner {
       blockSize: options.blockSize,
       type: options.cacheType,
     });
-    const load = (of: number) => LocalReplica.create(modelFile, architecture, pool, of);
-    const each = Math.floor(threads / count);
-    // They load while this thread does.
-    const others = Array.from({ length: count - 1 }, () => new ThreadReplica(modelFile, architecture, pool, each));
+    const opened: Replica[] = [];
     try {
-      const whole = await load(threads);
-      const replicas = count === 1 ? [] : [...others, await load(each)];
+      const own = async (of: number) => {
+        const replica = await LocalReplica.create(modelFile, architecture, pool, of);
+        opened.push(replica);
+        return replica;
+      };
+      const [first = 1, ...rest] = shareThreads(threads, count);
+      const others = rest.map((of) => {
+        const replica = new ThreadReplica(modelFile, architecture, pool, of);
+        opened.push(replica);
+        return replica;
+      });
+      // The others load while this thread does.
+      const whole = await own(threads);
+      const replicas = others.length === 0 ? [] : [await own(first), ...others];
       await Promise.all(others.map((replica) => replica.ready()));
       return new CpuRunner(pool, architecture, whole, replicas, describe(threads, count));
     } catch (error) {
-      await Promise.all(others.map((replica) => replica.dispose()));
+      await Promise.all(opened.map((replica) => replica.dispose()));
       throw error;
     }
   }
@@ -88,13 +99,18 @@ export class CpuRunner implements ModelRunner {
   run(batch: StepBatch): Promise<StepLogits> {
     const division = this.replicas.length === 0 ? undefined : divide(batch, this.replicas.length);
     if (division === undefined) return this.whole.run(batch);
-    return this.#pace.time(this.#pace.choose(division), division, (way) =>
+    const pace = batch.tokens.length === batch.pastLengths.length ? this.#paces.decodes : this.#paces.prefills;
+    return pace.time(pace.choose(division), division, (way) =>
       way === 'whole' ? this.whole.run(batch) : this.#runShares(batch, division.shares()),
     );
   }
 
   async #runShares(batch: StepBatch, shares: readonly Share[]): Promise<StepLogits> {
-    const runs = shares.map((share, i) => (this.replicas[i] as Replica).run(share.batch));
+    const runs: Promise<StepLogits>[] = [];
+    // From the last: the other threads begin before this one does.
+    for (let i = shares.length - 1; i >= 0; i--) {
+      runs[i] = (this.replicas[i] as Replica).run((shares[i] as Share).batch);
+    }
     // None may be under way any more when the step has failed.
     const outcomes = await Promise.allSettled(runs);
     const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
@@ -117,7 +133,12 @@ export class CpuRunner implements ModelRunner {
 
 function replicaCount(wanted: number, threads: number): number {
   if (wanted > 0) return Math.min(wanted, threads);
-  return threads <= MOST_AUTOMATIC_REPLICAS ? threads : 1;
+  return threads <= MOST_THREADS_WITH_REPLICAS ? threads : 1;
+}
+
+/** Threads of each replica, as even as can be. */
+function shareThreads(threads: number, replicas: number): number[] {
+  return Array.from({ length: replicas }, (_, i) => Math.floor((threads + i) / replicas));
 }
 
 function describe(threads: number, replicas: number): string {

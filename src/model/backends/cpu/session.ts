@@ -1,16 +1,8 @@
-/** Sessions of ONNX Runtime's CPU provider, and models in the layouts of its kernels. */
-import { rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+/** Sessions of ONNX Runtime's CPU provider. */
 import { InferenceSession } from 'onnxruntime-node';
-import { GRAPH_FILE, WEIGHTS_FILE } from '../../prepare.js';
 
-const PACKED_GRAPH_FILE = 'packed.onnx';
-const PACKED_WEIGHTS_FILE = 'packed.bin';
-
-/** Smaller constants stay in the graph's own file. */
-const EXTERNAL_BYTES = 1024;
-
-const OPTIONS: InferenceSession.SessionOptions = {
+/** What sessions have in common, however many threads they have. A change is one of `LAYOUT_VERSION` in prepare.ts. */
+export const SESSION_OPTIONS: InferenceSession.SessionOptions = {
   executionProviders: ['cpu'],
   interOpNumThreads: 1,
   executionMode: 'sequential',
@@ -25,31 +17,8 @@ const SPINNING = { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' }
 
 export function createSession(modelFile: string, threads: number): Promise<InferenceSession> {
   return InferenceSession.create(modelFile, {
-    ...OPTIONS,
+    ...SESSION_OPTIONS,
     intraOpNumThreads: threads,
     extra: { session: SPINNING },
   });
-}
-
-/**
- * Replaces the model in `directory` by one that is optimized for this processor, with its weights as the kernels read them.
- * Sessions map that file instead of each making its own copy of the weights, so that they share one in memory and load
- * faster.
- */
-export async function packModel(directory: string): Promise<void> {
-  const packed = join(directory, PACKED_GRAPH_FILE);
-  const session = await InferenceSession.create(join(directory, GRAPH_FILE), {
-    ...OPTIONS,
-    optimizedModelFilePath: packed,
-    extra: {
-      session: {
-        save_external_prepacked_constant_initializers: '1',
-        optimized_model_external_initializers_file_name: PACKED_WEIGHTS_FILE,
-        optimized_model_external_initializers_min_size_in_bytes: String(EXTERNAL_BYTES),
-      },
-    },
-  });
-  await session.release();
-  await rename(packed, join(directory, GRAPH_FILE));
-  await rm(join(directory, WEIGHTS_FILE), { force: true });
 }

@@ -3,14 +3,14 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import type { Precision } from '../../../src/engine/protocol.js';
-import * as session from '../../../src/model/backends/cpu/session.js';
+import { packModel } from '../../../src/model/backends/cpu/pack.js';
 import { loadModel } from '../../../src/model/load.js';
 import type { StepLogits } from '../../../src/model/runner.js';
 import { temporaryDirectory } from '../../support/temporary.js';
 import { tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
-vi.mock(import('../../../src/model/backends/cpu/session.js'), async (original) => {
+vi.mock(import('../../../src/model/backends/cpu/pack.js'), async (original) => {
   const actual = await original();
   return { ...actual, packModel: vi.fn(actual.packModel) };
 });
@@ -56,9 +56,9 @@ it.each(['tiny-llama', 'tiny-qwen3', 'tiny-phi3'])(
       const [packed, files] = await compute(model, precision, join(directory, name, precision, 'packed'));
       // 4-bit weights cannot be packed; see `LoweringChoice`.
       expect(files).toEqual(['model.onnx', precision === 'int4' ? 'weights.bin' : 'packed.bin']);
-      vi.mocked(session.packModel).mockImplementationOnce(() => Promise.resolve());
+      vi.mocked(packModel).mockImplementationOnce(() => Promise.resolve());
       const [plain, plainFiles] = await compute(model, precision, join(directory, name, precision, 'plain'));
-      vi.mocked(session.packModel).mockReset();
+      vi.mocked(packModel).mockReset();
       expect(plainFiles).toEqual(['model.onnx', 'weights.bin']);
       expect(packed.values.every(Number.isFinite)).toBe(true);
       expect(packed).toEqual(plain);

@@ -18,7 +18,7 @@ export interface ReplicaData {
 /** A share of a step; undefined ends the thread. */
 export type ReplicaCommand = StepBatch | undefined;
 
-/** `ready` comes once, when the session is there; then each share gets one answer. */
+/** First comes `ready` when the session is there, or `failed` when it cannot be; then each share gets one answer. */
 export type ReplicaMessage =
   | { readonly kind: 'ready' }
   | { readonly kind: 'computed'; readonly logits: StepLogits }
@@ -34,6 +34,8 @@ export class ThreadReplica implements Replica {
   readonly #exited: Promise<void>;
   #settle: { resolve: (message: ReplicaMessage) => void; reject: (error: Error) => void } | undefined;
   #lost: Error | undefined;
+  #isReady = false;
+  #ending = false;
 
   /**
    * Starts the thread; it loads its session meanwhile.
@@ -50,13 +52,15 @@ export class ThreadReplica implements Replica {
     const workerData: ReplicaData = { modelFile, architecture, shape, memory, threads };
     this.#worker = new Worker(script, { workerData, name: 'replica', resourceLimits: LIMITS });
     this.#worker.on('message', (message: ReplicaMessage) => this.#answered()?.resolve(message));
+    this.#worker.on('messageerror', (error) => this.#lose(error.message));
     this.#worker.on('error', (error) => this.#lose(error.message));
     this.#exited = new Promise((resolve) => this.#worker.once('exit', () => resolve()));
     this.#worker.once('exit', (code) => this.#lose(`it ended with code ${code}`));
     this.#ready = this.#answer().then((message) => {
       if (message.kind === 'failed') throw new Error(message.message);
+      this.#isReady = true;
     });
-    // Whoever does not wait for readiness learns of a failure at the first step.
+    // Whoever does not wait for it learns of a failure at the first step.
     this.#ready.catch(() => {});
   }
 
@@ -67,6 +71,8 @@ export class ThreadReplica implements Replica {
 
   /** @throws RunnerLostError when the thread is gone */
   async run(batch: StepBatch): Promise<StepLogits> {
+    // Not awaited in vain: what is awaited begins only after all that its caller still has to do.
+    if (!this.#isReady) await this.#ready;
     const answer = this.#answer();
     this.#worker.postMessage(batch satisfies ReplicaCommand);
     const message = await answer;
@@ -75,6 +81,7 @@ export class ThreadReplica implements Replica {
   }
 
   async dispose(): Promise<void> {
+    this.#ending = true;
     this.#worker.ref();
     this.#worker.postMessage(undefined satisfies ReplicaCommand);
     await this.#exited;
@@ -92,7 +99,7 @@ export class ThreadReplica implements Replica {
   }
 
   #answered() {
-    this.#worker.unref();
+    if (!this.#ending) this.#worker.unref();
     const settle = this.#settle;
     this.#settle = undefined;
     return settle;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { CachePool } from '../../../src/model/backends/cpu/pool.js';
-import { ThreadReplica } from '../../../src/model/backends/cpu/replica-thread.js';
+import { ThreadReplica } from '../../../src/model/backends/cpu/replica-client.js';
 import { openCheckpoint } from '../../../src/model/formats/open.js';
 import { RunnerLostError, type StepBatch } from '../../../src/model/runner.js';
 import { TINY_MODELS } from '../../support/model-directory.js';
@@ -47,6 +47,16 @@ it.each([
     expect(failure).toBeInstanceOf(RunnerLostError);
     expect(String(failure)).toMatch(reason);
   }
+  await replica.dispose();
+});
+
+it('ends while it loads', async () => {
+  await replicaOf('/nowhere/model.onnx').dispose();
+});
+
+it('waits for its session with the first step, and tells there too why there is none', async () => {
+  const replica = replicaOf('/nowhere/model.onnx');
+  await expect(replica.run(batch)).rejects.toThrow(/nowhere/);
   await replica.dispose();
 });
 
