@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { divide } from '../../../src/model/backends/cpu/divide.js';
-import { join } from '../../../src/model/backends/cpu/join.js';
+import { LogitsJoiner } from '../../../src/model/backends/cpu/join.js';
 import type { StepBatch, StepLogits } from '../../../src/model/runner.js';
 
 interface Sequence {
@@ -11,6 +11,7 @@ interface Sequence {
   readonly wanted: readonly ('whole' | 'reduced' | undefined)[];
 }
 
+const joiner = new LogitsJoiner();
 const MAX_BLOCKS = 3;
 const VOCABULARY = 4;
 
@@ -108,7 +109,7 @@ describe('dividing a step', () => {
         }
         expect(rows.sort((a, b) => a - b)).toEqual([...batch.tokens]);
         expect(
-          join(
+          joiner.join(
             batch,
             shares,
             shares.map((share) => logitsOf(share.batch)),
@@ -144,7 +145,7 @@ describe('dividing a step', () => {
         return whole;
       };
       expect(
-        join(
+        joiner.join(
           batch,
           shares,
           shares.map((share) => found(share.batch)),
@@ -158,7 +159,7 @@ describe('dividing a step', () => {
     const shares = divide(batch, 2)!.shares();
     const [first, second] = shares.map((share) => logitsOf(share.batch));
     const { likeliest: _, ...less } = second!;
-    expect(() => join(batch, shares, [first!, less])).toThrow(/left out/);
+    expect(() => joiner.join(batch, shares, [first!, less])).toThrow(/left out/);
   });
 
   it('lets replicas end together', () => {

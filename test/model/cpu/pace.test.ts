@@ -20,6 +20,15 @@ describe('the pace of steps', () => {
     expect(new Pace().choose({ whole: 12, divided: 10 })).toBe('divided');
   });
 
+  it('never tries a way that is expected to take far longer', () => {
+    const pace = new Pace();
+    for (let step = 0; step < 1000; step++) {
+      expect(pace.choose({ whole: 10, divided: 16 })).toBe('whole');
+      pace.record('whole', { whole: 10, divided: 16 }, 100);
+    }
+    expect(pace.choose({ whole: 16, divided: 10 })).toBe('divided');
+  });
+
   it('stays with the faster way and tries the other now and then', () => {
     const divided = play(new Pace(), 1000, (way) => (way === 'whole' ? 20 : 30));
     expect(divided).toBeGreaterThan(2);

@@ -17,6 +17,8 @@ const MEMORY = 0.8;
  * What was believed longer ago may be out of date.
  */
 const DISTURBED = 1.5;
+/** A way that is expected to take so many times as long as the other is not tried, however either has done of late. */
+const HOPELESS = 1.5;
 /** By how much a step without a measurement of a way makes it look better, so that each is tried again and again. */
 const OPTIMISM = 0.995;
 
@@ -34,6 +36,8 @@ export class Pace {
   };
 
   choose(expectation: Expectation): Way {
+    if (expectation.divided > HOPELESS * expectation.whole) return 'whole';
+    if (expectation.whole > HOPELESS * expectation.divided) return 'divided';
     return this.#hope('divided', expectation) < this.#hope('whole', expectation) ? 'divided' : 'whole';
   }
 

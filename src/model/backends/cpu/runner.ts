@@ -8,7 +8,7 @@ import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import type { CacheType } from './attention.js';
 import { divide, type Share } from './divide.js';
-import { join } from './join.js';
+import { LogitsJoiner } from './join.js';
 import { Pace } from './pace.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
@@ -33,6 +33,7 @@ const MOST_THREADS_WITH_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
+  readonly #joiner = new LogitsJoiner();
   /** Rows of prompts and of decodes cost differently beside each other in each way. */
   readonly #paces = { decodes: new Pace(), prefills: new Pace() };
 
@@ -116,7 +117,7 @@ export class CpuRunner implements ModelRunner {
     const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
     if (failures.length > 0) throw failures.find((failure) => failure instanceof RunnerLostError) ?? failures[0];
     const found = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
-    return join(batch, shares, found);
+    return this.#joiner.join(batch, shares, found);
   }
 
   async copyBlocks(source: Int32Array, target: Int32Array): Promise<void> {
