@@ -71,7 +71,7 @@ export class ThreadReplica implements Replica {
 
   /** @throws RunnerLostError when the thread is gone */
   async run(batch: StepBatch): Promise<StepLogits> {
-    // Not awaited in vain: what is awaited begins only after all that its caller still has to do.
+    // No await once it is ready: the share is to leave before the caller turns to its own.
     if (!this.#isReady) await this.#ready;
     const answer = this.#answer();
     this.#worker.postMessage(batch satisfies ReplicaCommand);
