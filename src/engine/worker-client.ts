@@ -30,10 +30,13 @@ export interface StartOptions {
   readonly worker?: URL;
 }
 
+/** What a step leaves behind is little; V8 would let it pile up to 48 MiB. */
+const LIMITS = { maxYoungGenerationSizeMb: 8 };
+
 /** Starts the engine's thread and the loading of its model. */
 export function startEngine(config: EngineConfig, options: StartOptions = {}): WorkerEngineClient {
   return new WorkerEngineClient(
-    new Worker(options.worker ?? workerScript(), { workerData: config, name: 'engine' }),
+    new Worker(options.worker ?? workerScript(), { workerData: config, name: 'engine', resourceLimits: LIMITS }),
     options,
   );
 }

@@ -24,7 +24,7 @@ export type ReplicaMessage =
   | { readonly kind: 'computed'; readonly logits: StepLogits }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** What a step leaves behind is little; V8 would let it pile up to tens of megabytes. */
+/** What a step leaves behind is little; V8 would let it pile up to 48 MiB. */
 const LIMITS = { maxYoungGenerationSizeMb: 8 };
 
 /** Keeps this thread alive only while it owes an answer. */
