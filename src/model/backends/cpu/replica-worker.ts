@@ -39,7 +39,7 @@ port.on('message', async (batch: ReplicaCommand) => {
   }
 });
 try {
-  replica = await LocalReplica.create(modelFile, architecture, new CachePool(shape, memory), threads);
+  replica = await LocalReplica.create(modelFile, architecture, new CachePool(shape, memory), threads, false);
   if (ending) await end();
   else send({ kind: 'ready' });
 } catch (error) {

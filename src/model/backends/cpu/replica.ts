@@ -33,13 +33,15 @@ export class LocalReplica implements Replica {
     this.#cacheFeeds = cacheFeeds(pool);
   }
 
+  /** @param arena whether it keeps the memory of its largest step */
   static async create(
     modelFile: string,
     architecture: Architecture,
     pool: CachePool,
     threads: number,
+    arena: boolean,
   ): Promise<LocalReplica> {
-    return new LocalReplica(await createSession(modelFile, threads), pool, architecture);
+    return new LocalReplica(await createSession(modelFile, threads, arena), pool, architecture);
   }
 
   async run(batch: StepBatch): Promise<StepLogits> {

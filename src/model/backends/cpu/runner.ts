@@ -59,8 +59,9 @@ export class CpuRunner implements ModelRunner {
     });
     const opened: Replica[] = [];
     try {
-      const own = async (of: number) => {
-        const replica = await LocalReplica.create(modelFile, architecture, pool, of);
+      // Only the session of whole steps keeps memory: each of them would keep as much.
+      const own = async (of: number, arena: boolean) => {
+        const replica = await LocalReplica.create(modelFile, architecture, pool, of, arena);
         opened.push(replica);
         return replica;
       };
@@ -71,8 +72,8 @@ export class CpuRunner implements ModelRunner {
         return replica;
       });
       // The others load while this thread does.
-      const whole = await own(threads);
-      const replicas = others.length === 0 ? [] : [await own(first), ...others];
+      const whole = await own(threads, true);
+      const replicas = others.length === 0 ? [] : [await own(first, false), ...others];
       await Promise.all(others.map((replica) => replica.ready()));
       return new CpuRunner(pool, architecture, whole, replicas, describe(threads, count));
     } catch (error) {

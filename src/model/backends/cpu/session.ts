@@ -15,10 +15,12 @@ export const SESSION_OPTIONS: InferenceSession.SessionOptions = {
 /** Between the parallel parts of a step the other threads wait awake, and no longer than that. */
 const SPINNING = { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' } };
 
-export function createSession(modelFile: string, threads: number): Promise<InferenceSession> {
+/** @param arena whether it keeps the memory of its largest step, which spares it up to 2 % of the time */
+export function createSession(modelFile: string, threads: number, arena: boolean): Promise<InferenceSession> {
   return InferenceSession.create(modelFile, {
     ...SESSION_OPTIONS,
     intraOpNumThreads: threads,
+    enableCpuMemArena: arena,
     extra: { session: SPINNING },
   });
 }
