@@ -11,7 +11,7 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url));
 
 /** Of each part, what it may import besides itself and the leaves. The first prefix that fits a file names its part. */
 const PARTS: readonly (readonly [part: string, prefixes: readonly string[], mayImport: readonly string[]])[] = [
-  ['leaf', ['errors.ts', 'version.ts'], []],
+  ['leaf', ['errors.ts', 'version.ts', 'compiled.ts'], []],
   ['protocol', ['engine/protocol.ts', 'engine/clock.ts'], []],
   [
     'client',

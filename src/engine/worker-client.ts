@@ -1,6 +1,6 @@
 /** The engine as the server sees it: a proxy that implements EngineClient over the messages of the engine's worker. */
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { compiledScript } from '../compiled.js';
 import { UserError } from '../errors.js';
 import { type EngineClient, EngineError, type EngineState, type NewRequest } from './client.js';
 import { now } from './clock.js';
@@ -30,22 +30,15 @@ export interface StartOptions {
   readonly worker?: URL;
 }
 
-/** What a step leaves behind is little; V8 would let it pile up to 48 MiB. */
-const LIMITS = { maxYoungGenerationSizeMb: 8 };
-
 /** Starts the engine's thread and the loading of its model. */
 export function startEngine(config: EngineConfig, options: StartOptions = {}): WorkerEngineClient {
   return new WorkerEngineClient(
-    new Worker(options.worker ?? workerScript(), { workerData: config, name: 'engine', resourceLimits: LIMITS }),
+    new Worker(options.worker ?? compiledScript('./worker.js', import.meta.url), {
+      workerData: config,
+      name: 'engine',
+    }),
     options,
   );
-}
-
-/** Threads run compiled code only; a source module stands in for its compiled twin. */
-function workerScript(): URL {
-  const path = fileURLToPath(import.meta.url);
-  if (!path.endsWith('.ts')) return new URL('./worker.js', import.meta.url);
-  return new URL('../../dist/engine/worker.js', import.meta.url);
 }
 
 export class WorkerEngineClient implements EngineClient {

@@ -3,6 +3,7 @@
  * second. The thread starts with the first long prompt and keeps no process alive.
  */
 import { Worker } from 'node:worker_threads';
+import { compiledScript } from '../compiled.js';
 import type { Prompt, PromptTables } from './prompt-encoder.js';
 import { ChatTemplateError } from './text-model.js';
 
@@ -21,12 +22,6 @@ interface Waiting {
   readonly resolve: (ids: Int32Array) => void;
   readonly reject: (error: Error) => void;
 }
-
-/** Worker threads run compiled files only; from the sources (in tests) that is the last build's. */
-const WORKER_FILE = new URL(
-  import.meta.url.endsWith('.ts') ? '../../dist/text/encoder-worker.js' : './encoder-worker.js',
-  import.meta.url,
-);
 
 export class EncoderThread {
   private worker: Worker | undefined;
@@ -50,7 +45,10 @@ export class EncoderThread {
   }
 
   private start(): Worker {
-    const worker = new Worker(WORKER_FILE, { workerData: this.tables, name: 'encoder' });
+    const worker = new Worker(compiledScript('./encoder-worker.js', import.meta.url), {
+      workerData: this.tables,
+      name: 'encoder',
+    });
     this.worker = worker;
     worker.on('message', (result: EncodeResult) => {
       const { resolve, reject } = this.waiting.get(result.id)!;

@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import type { Precision } from '../../../src/engine/protocol.js';
 import { packModel } from '../../../src/model/backends/cpu/pack.js';
-import { loadModel } from '../../../src/model/load.js';
 import type { StepLogits } from '../../../src/model/runner.js';
 import { temporaryDirectory } from '../../support/temporary.js';
-import { tokensOf } from '../../support/tiny-model.js';
+import { loadTiny, tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
 vi.mock(import('../../../src/model/backends/cpu/pack.js'), async (original) => {
@@ -20,21 +19,7 @@ const TOKENS = 40;
 
 /** Logits of all tokens of a prompt, and the names of the prepared model's files. */
 async function compute(model: string, precision: Precision, cache: string): Promise<[StepLogits, string[]]> {
-  process.env['SLUICE_CACHE_DIR'] = cache;
-  const { runner } = await loadModel(
-    {
-      model,
-      device: 'cpu',
-      precision,
-      threads: 1,
-      maxNumSeqs: 8,
-      maxNumBatchedTokens: 512,
-      maxModelLen: undefined,
-      kvCacheMemory: 4 * 2 ** 20,
-      blockSize: 16,
-    },
-    () => {},
-  );
+  const runner = await loadTiny(cache, { model, precision, kvCacheMemory: 4 * 2 ** 20 });
   const logits = await runner.run({
     tokens: Int32Array.from(tokensOf(1, TOKENS)),
     cumulativeLengths: Int32Array.of(0, TOKENS),

@@ -4,12 +4,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Pace } from '../../../src/model/backends/cpu/pace.js';
 import { CpuRunner } from '../../../src/model/backends/cpu/runner.js';
 import { openCheckpoint } from '../../../src/model/formats/open.js';
-import { loadModel } from '../../../src/model/load.js';
 import type { ModelRunner, StepBatch } from '../../../src/model/runner.js';
 import { TINY_MODELS } from '../../support/model-directory.js';
 import { mulberry32 } from '../../support/random.js';
 import { temporaryDirectory } from '../../support/temporary.js';
-import { tokensOf } from '../../support/tiny-model.js';
+import { loadTiny, tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
 const BLOCK = 16;
@@ -29,24 +28,15 @@ const MODELS = {
   int8: widerModel('tiny-llama', join(cache, 'wider')),
 } as const;
 
-async function load(replicas: number, precision: keyof typeof MODELS, threads = replicas): Promise<ModelRunner> {
-  process.env['SLUICE_CACHE_DIR'] = cache;
-  const { runner } = await loadModel(
-    {
-      model: MODELS[precision],
-      device: 'cpu',
-      precision,
-      threads,
-      dataParallelSize: replicas,
-      maxNumSeqs: SEQUENCES,
-      maxNumBatchedTokens: 512,
-      maxModelLen: undefined,
-      kvCacheMemory: 16 * 2 ** 20,
-      blockSize: BLOCK,
-    },
-    () => {},
-  );
-  return runner;
+function load(replicas: number, precision: keyof typeof MODELS, threads = replicas): Promise<ModelRunner> {
+  return loadTiny(cache, {
+    model: MODELS[precision],
+    precision,
+    threads,
+    dataParallelSize: replicas,
+    maxNumSeqs: SEQUENCES,
+    kvCacheMemory: 16 * 2 ** 20,
+  });
 }
 
 /** A step of all sequences: the next tokens of each, some sampled and some greedy. */

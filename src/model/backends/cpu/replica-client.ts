@@ -1,6 +1,6 @@
 /** A replica in a thread of its own, as the engine's thread sees it. */
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { compiledScript } from '../../../compiled.js';
 import type { Architecture } from '../../architecture.js';
 import { RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import type { CachePool, PoolShape } from './pool.js';
@@ -25,7 +25,7 @@ export type ReplicaMessage =
   | { readonly kind: 'failed'; readonly message: string };
 
 /** What a step leaves behind is little; V8 would let it pile up to 48 MiB. */
-const LIMITS = { maxYoungGenerationSizeMb: 8 };
+const LIMITS = { maxYoungGenerationSizeMb: 3 };
 
 /** Keeps this thread alive only while it owes an answer. */
 export class ThreadReplica implements Replica {
@@ -46,7 +46,7 @@ export class ThreadReplica implements Replica {
     architecture: Architecture,
     pool: CachePool,
     threads: number,
-    script = workerScript(),
+    script = compiledScript('./replica-worker.js', import.meta.url),
   ) {
     const { shape, memory } = pool;
     const workerData: ReplicaData = { modelFile, architecture, shape, memory, threads };
@@ -109,11 +109,4 @@ export class ThreadReplica implements Replica {
     this.#lost ??= new RunnerLostError(`A thread of the model is lost: ${reason}.`);
     this.#answered()?.reject(this.#lost);
   }
-}
-
-/** Threads run compiled code only; a source module stands in for its compiled twin. */
-function workerScript(): URL {
-  const path = fileURLToPath(import.meta.url);
-  if (!path.endsWith('.ts')) return new URL('./replica-worker.js', import.meta.url);
-  return new URL('../../../../dist/model/backends/cpu/replica-worker.js', import.meta.url);
 }

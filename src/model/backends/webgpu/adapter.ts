@@ -1,6 +1,7 @@
 /** The GPU as WebGPU presents it, and how it is found without risking this process. */
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { compiledScript } from '../../../compiled.js';
 
 export interface Adapter {
   /** For people, such as "NVIDIA H100 (Vulkan driver 550.54)". */
@@ -28,20 +29,14 @@ const PROBE_TIMEOUT = 60_000;
  * is in.
  */
 export function probeAdapter(): Promise<Probe> {
+  const script = fileURLToPath(compiledScript('./probe.js', import.meta.url));
   return new Promise((resolve) => {
-    execFile(process.execPath, [probeScript()], { timeout: PROBE_TIMEOUT }, (error, stdout) => {
+    execFile(process.execPath, [script], { timeout: PROBE_TIMEOUT }, (error, stdout) => {
       const answer = readAnswer(stdout);
       if (answer !== undefined) resolve(answer);
       else resolve({ found: false, reason: `starting it ended with ${ending(error)}` });
     });
   });
-}
-
-/** Child processes run compiled code only; a source module stands in for its compiled twin. */
-function probeScript(): string {
-  const path = fileURLToPath(import.meta.url);
-  if (!path.endsWith('.ts')) return fileURLToPath(new URL('./probe.js', import.meta.url));
-  return fileURLToPath(new URL('../../../../dist/model/backends/webgpu/probe.js', import.meta.url));
 }
 
 /** The last line of the child's output is its answer; drivers may write before it. */
