@@ -31,15 +31,17 @@ export async function loadTiny(
   return runner;
 }
 
-/**
- * Loads a tiny model, or that of a path, on the CPU, with blocks of 16 tokens, for the tests of the calling block; gives its
- * runner.
- */
-export function tinyRunner(name: string, kvCacheMemory: number, precision: Precision = 'fp32'): () => ModelRunner {
+/** Loads a tiny model, or that of a path, on the CPU for the tests of the calling block; gives its runner. */
+export function tinyRunner(
+  name: string,
+  kvCacheMemory: number,
+  precision: Precision = 'fp32',
+  blockSize = 16,
+): () => ModelRunner {
   const cache = temporaryDirectory();
   let runner: ModelRunner;
   beforeAll(async () => {
-    runner = await loadTiny(cache, { model: resolve(TINY_MODELS, name), precision, kvCacheMemory });
+    runner = await loadTiny(cache, { model: resolve(TINY_MODELS, name), precision, kvCacheMemory, blockSize });
   });
   afterAll(() => runner.dispose());
   return () => runner;

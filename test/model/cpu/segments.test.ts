@@ -11,6 +11,9 @@ const LENGTHS = [470, 200, 100, 12, 1];
 const DECODED = 3;
 const BLOCKS_EACH = Math.ceil(Math.max(...LENGTHS) / BLOCK);
 
+/** A segment is one such block, so that sequences of a tiny model have up to eight. */
+const LARGE_BLOCK = 128;
+
 const directory = temporaryDirectory();
 
 /** With the cache in full precision, and in half of it: in 8 bits, for wider models and not for gemma3's norms. */
@@ -86,5 +89,34 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
       { sequence: 3, from: 0, to: LENGTHS[3]! },
     ]);
     expect(beside).toEqual(alone);
+  });
+});
+
+describe('sums over many segments', () => {
+  const runner = tinyRunner('tiny-llama', 16 * 2 ** 20, 'fp32', LARGE_BLOCK);
+  const lengths = Array.from({ length: 8 }, (_, i) => LARGE_BLOCK * (i + 1) - 20);
+
+  it('have the same bits beside sequences of any number of segments', async () => {
+    const run = async (sequences: readonly number[], past: (sequence: number) => number, count: number) => {
+      const { values, vocabSize } = await runner().run({
+        tokens: Int32Array.from(sequences.flatMap((s) => tokensOf(s, lengths[s]! + 1).slice(past(s), past(s) + count))),
+        cumulativeLengths: Int32Array.from({ length: sequences.length + 1 }, (_, i) => i * count),
+        pastLengths: Int32Array.from(sequences, past),
+        blockTables: Int32Array.from(sequences.flatMap((s) => lengths.map((_, i) => s * lengths.length + i))),
+        maxBlocks: lengths.length,
+        logitRows: Int32Array.from(sequences, (_, i) => (i + 1) * count - 1),
+      });
+      return sequences.map((_, i) => values.slice(i * vocabSize, (i + 1) * vocabSize));
+    };
+    for (const [s, length] of lengths.entries()) await run([s], () => 0, length);
+    const decode = (sequences: readonly number[]) => run(sequences, (s) => lengths[s]!, 1);
+    const alone: Float32Array[] = [];
+    for (const s of lengths.keys()) alone.push((await decode([s]))[0]!);
+    for (const s of lengths.keys()) {
+      for (const other of lengths.keys()) {
+        if (other === s) continue;
+        expect((await decode([s, other]))[0], `${s + 1} segments beside ${other + 1}`).toEqual(alone[s]);
+      }
+    }
   });
 });

@@ -109,7 +109,7 @@ export class StepInputBuilder {
       const segments = Math.max(1, Math.ceil(pages / longest));
       return { rows, pages, segments, each: Math.ceil(pages / segments) };
     });
-    const parts = cuts.reduce((most, { segments }) => Math.max(most, segments), 1);
+    const parts = summedAlike(cuts.reduce((most, { segments }) => Math.max(most, segments), 1));
     const pagesEach = cuts.reduce((most, { each }) => Math.max(most, each), 1);
     // Rows of fewer parts than others are padded with a segment of nobody's; a step without decodes still has one.
     const padded = decodes.length === 0 || cuts.some(({ segments }) => segments < parts);
@@ -199,6 +199,14 @@ export class StepInputBuilder {
     feeds[ATTENTION_INPUTS.hasPrefills] = bool(prefills.length > 0);
     feeds[ATTENTION_INPUTS.tileCount] = int64([BigInt(tileCount)], []);
   }
+}
+
+/**
+ * How many terms to sum for `count` of them and zeros behind: ReduceSum adds four at a time, and the three that may be left
+ * over in another order than it would with a zero among them.
+ */
+function summedAlike(count: number): number {
+  return count % 4 === 3 ? count + 1 : count;
 }
 
 function describe(batch: StepBatch): SequenceRows[] {
