@@ -25,7 +25,7 @@ describe('the pool of the CPU cache', () => {
         const pool = CachePool.ofBytes(7 * BLOCK_BYTES, shape);
         const width = 2 * 3 * 4;
         const present = Float32Array.from({ length: 2 * slots.length * width }, (_, i) => i + 1);
-        pool.write(present, Int32Array.from(slots));
+        pool.write({ rows: present, scales: undefined }, Int32Array.from(slots));
         const at = (layer: number, kind: 'keys' | 'values', slot: number, head: number, i: number) =>
           pool[kind][layer]![((Math.floor(slot / 5) * 3 + head) * 5 + (slot % 5)) * 4 + i];
         for (let slot = 0; slot < 35; slot++) {

@@ -1,7 +1,7 @@
 /** Which steps take the branch for short decodes alone: results are the same in either, so that only this shows it. */
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { ATTENTION_INPUTS } from '../../../src/model/backends/cpu/attention.js';
+import { ATTENTION_INPUTS } from '../../../src/model/backends/cpu/attention-inputs.js';
 import { StepInputBuilder } from '../../../src/model/backends/cpu/step-inputs.js';
 import { openCheckpoint } from '../../../src/model/formats/open.js';
 import { TINY_MODELS } from '../../support/model-directory.js';

@@ -9,96 +9,13 @@
  * pages lie nor what else is in the step changes its sums. Steps of nothing but decodes of one segment each take a branch
  * without the merge, to the same sums.
  *
- * Prefill rows: a Loop over tiles of a chunk. Each gathers the pages of its past, adds the chunk's rows before it and runs
- * one fused GroupQueryAttention, so that nothing beyond the causal edge of a tile is computed or padded.
+ * Prefill rows: `prefill.ts`.
  */
 import type { Architecture } from '../../architecture.js';
-import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import { dataTypeCode } from '../../graph/data-type.js';
-
-const MICROSOFT = 'com.microsoft';
-
-/** Names of the graph inputs that steer attention; `step-inputs.ts` fills them. D decodes, V segments, n pages of each. */
-export const ATTENTION_INPUTS = {
-  /** bool [] each: whether the step has rows of this kind. */
-  hasDecodes: 'has_decodes',
-  hasPrefills: 'has_prefills',
-  /** bool [] whether the step's rows are all decodes and each sees a single segment: segment v is that of row v. */
-  hasOnlyShortDecodes: 'has_only_short_decodes',
-  /** i32 [V] decode row that a segment belongs to. */
-  segmentRows: 'segment_rows',
-  /** i32 [V, KV heads, n] rows of the pool: page * KV heads + KV head. */
-  segmentPages: 'segment_pages',
-  /** i64 [2] 1 and the slots of a segment, n * page size. */
-  ownAndPast: 'own_and_past',
-  /**
-   * i32 [D, heads, M] where the partial results of a row's head lie, in logical order: segment * heads + head. Rows of
-   * fewer than M segments are padded with one that is masked as a whole.
-   */
-  mergeTable: 'merge_table',
-  /** i64 [] number of tiles. */
-  tileCount: 'tile_count',
-} as const;
-
-/** Inputs that depend on a layer's window: one set for each distinct window of the model. */
-export function windowInputs(window: number | undefined) {
-  const suffix = window === undefined ? '' : `_window_${window}`;
-  return {
-    /** f32 [V, 1, 1, 1 + n * page size] 0 where the new token, or a slot, may be seen, else very negative. */
-    segmentMask: `segment_mask${suffix}`,
-    /** i64 [N, 7] what a tile computes and sees: `TILE_FIELDS`. */
-    tiles: `tiles${suffix}`,
-    /** i32 [any] first pool rows (page * KV heads) of the pages of the tiles' pasts, one tile after another. */
-    tilePages: `tile_pages${suffix}`,
-  };
-}
-
-/**
- * Of each tile: its first and end row and the first row of its chunk that it sees, among the step's rows; the number of
- * past tokens that it sees; where its past pages begin and end in `tilePages`; how many slots of the first page to skip.
- */
-export const TILE_FIELDS = ['begin', 'end', 'chunk', 'past', 'pagesBegin', 'pagesEnd', 'skip'] as const;
-
-/** Element type of the pool. Half precision halves the bytes of a decode step; products are in f32 either way. */
-export type CacheType = 'float32' | 'float16';
-
-export function declareAttentionInputs(
-  g: GraphBuilder,
-  architecture: Architecture,
-  blockSize: number,
-  cacheType: CacheType,
-): void {
-  const I = ATTENTION_INPUTS;
-  const heads = architecture.numHeads;
-  g.input(I.hasDecodes, 'bool', []);
-  g.input(I.hasPrefills, 'bool', []);
-  g.input(I.hasOnlyShortDecodes, 'bool', []);
-  g.input(I.segmentRows, 'int32', ['V']);
-  g.input(I.segmentPages, 'int32', ['V', architecture.numKvHeads, 'n']);
-  g.input(I.ownAndPast, 'int64', [2]);
-  g.input(I.mergeTable, 'int32', ['D', heads, 'M']);
-  g.input(I.tileCount, 'int64', []);
-  for (const window of distinctWindows(architecture)) {
-    const W = windowInputs(window);
-    g.input(W.segmentMask, 'float32', ['V', 1, 1, 'slots']);
-    g.input(W.tiles, 'int64', ['N', TILE_FIELDS.length]);
-    g.input(W.tilePages, 'int32', ['Q']);
-  }
-  architecture.layers.forEach((_, n) => {
-    for (const name of Object.values(cacheInputs(n))) {
-      g.input(name, cacheType, ['pool rows', blockSize * architecture.headSize]);
-    }
-  });
-}
-
-export function distinctWindows(architecture: Architecture): (number | undefined)[] {
-  return [...new Set(architecture.layers.map((layer) => layer.slidingWindow))];
-}
-
-/** [pages * KV heads, page size * head size] each. */
-export function cacheInputs(layer: number): { key: Value; value: Value } {
-  return { key: `past_key_values.${layer}.key`, value: `past_key_values.${layer}.value` };
-}
+import type { GraphBuilder, Value } from '../../graph/builder.js';
+import { ATTENTION_INPUTS, windowInputs } from './attention-inputs.js';
+import type { PageFormat } from './pages.js';
+import { prefillAttention } from './prefill.js';
 
 /** The step's rows of one layer, rotated; decodes come first. */
 export interface Rows {
@@ -113,7 +30,7 @@ export interface LayerAttention {
   readonly architecture: Architecture;
   readonly layer: number;
   readonly rows: Rows;
-  readonly cacheType: CacheType;
+  readonly pages: PageFormat;
 }
 
 /**
@@ -150,10 +67,6 @@ export function pagedAttention(g: GraphBuilder, attention: LayerAttention): Valu
       ),
     });
   });
-}
-
-function asFloat32(g: GraphBuilder, pages: Value, cacheType: CacheType): Value {
-  return cacheType === 'float32' ? pages : g.node('Cast', [pages], { to: dataTypeCode('float32'), name: 'pages_f32' });
 }
 
 function reshape(g: GraphBuilder, x: Value, shape: readonly number[], name: string): Value {
@@ -209,14 +122,14 @@ function decodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
  */
 function attendSegments(
   g: GraphBuilder,
-  { architecture, layer, cacheType }: LayerAttention,
+  { architecture, layer, pages }: LayerAttention,
   queries: Value,
   present: Value,
 ): { masked: Value; weights: Value; values: Value } {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
-  const cache = cacheInputs(layer);
+  const segments = pages.segments(g, layer);
   const mask = windowInputs(architecture.layers[layer]?.slidingWindow).segmentMask;
-  const { segmentPages, ownAndPast } = ATTENTION_INPUTS;
+  const { ownAndPast } = ATTENTION_INPUTS;
 
   // q [V, KH, G, HS], k and v [V, KH, 1, HS].
   const q = reshape(g, queries, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
@@ -225,144 +138,20 @@ function attendSegments(
     Value,
     Value,
   ];
-  /** The slots of the segments' pages, [V, KH, n * page size, HS]. */
-  const past = (pool: Value, name: string) => {
-    const pages = g.node('Gather', [pool, segmentPages], { axis: 0, name: `${name}_pages` });
-    return reshape(g, asFloat32(g, pages, cacheType), [0, kvHeads, -1, headSize], `${name}_slots`);
-  };
   // Products of single rows are sums of products: a matrix product costs more for each than they take.
   const ownProducts = g.node('Mul', [q, k], { name: 'own_products' });
   const ownDot = g.node('ReduceSum', [ownProducts, g.int64([-1])], { keepdims: 1, name: 'own_dot' });
   const ownScore = g.node('Mul', [ownDot, g.float32Scalar(architecture.attentionScale)], { name: 'own_score' });
-  const pastScores = g.node('FusedMatMul', [q, past(cache.key, 'key')], {
-    domain: MICROSOFT,
-    name: 'past_scores',
-    transB: 1,
-    alpha: new Float(architecture.attentionScale),
-  });
 
   // The new token comes first, so that the padding behind the slots leaves every sum as it is.
-  const scores = g.node('Concat', [ownScore, pastScores], { axis: 3, name: 'scores' });
+  const scores = g.node('Concat', [ownScore, segments.scores(q)], { axis: 3, name: 'scores' });
   const masked = g.node('Add', [scores, mask], { name: 'masked' });
   const weights = g.node('Softmax', [masked], { axis: -1, name: 'weights' });
   const [ownWeight, pastWeights] = g.nodes('Split', [weights, ownAndPast], 2, {
     axis: 3,
     name: 'own_and_past_weights',
   }) as [Value, Value];
-  const values = g.node(
-    'Add',
-    [
-      g.node('MatMul', [pastWeights, past(cache.value, 'value')], { name: 'past_values' }),
-      g.node('Mul', [ownWeight, v], { name: 'own_value' }),
-    ],
-    { name: 'segment_values' },
-  );
+  const ownValue = g.node('Mul', [ownWeight, v], { name: 'own_value' });
+  const values = g.node('Add', [segments.values(pastWeights), ownValue], { name: 'segment_values' });
   return { masked, weights, values };
-}
-
-/** Appends the rows of all tiles to `decoded`. */
-function prefillAttention(
-  g: GraphBuilder,
-  { architecture, layer, rows, cacheType }: LayerAttention,
-  decoded: Value,
-): Value {
-  const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
-  const window = architecture.layers[layer]?.slidingWindow;
-  const inputs = windowInputs(window);
-  const cache = cacheInputs(layer);
-  const zero = g.int64([0]);
-  const one = g.int64([1]);
-  const two = g.int64([2]);
-
-  // Earlier rows of a chunk are seen as they will be seen in the pool: then a result does not depend on how a prompt was
-  // cut into chunks, nor on what of it was cached.
-  const kvWidth = kvHeads * headSize;
-  const stored =
-    cacheType === 'float32'
-      ? rows.present
-      : g.node('Cast', [rows.present], { to: dataTypeCode(cacheType), name: 'stored' });
-  const [k, v] = g.nodes('Split', [asFloat32(g, stored, cacheType), g.int64([kvWidth, kvWidth])], 2, {
-    axis: 2,
-    name: 'prefill_k_v',
-  }) as [Value, Value];
-
-  /** Rows [1, T, KH * HS] to [1, KH, T, HS]. */
-  const heads = (x: Value, name: string) =>
-    g.node('Transpose', [g.node('Reshape', [x, g.int64([1, -1, kvHeads, headSize])])], { perm: [0, 2, 1, 3], name });
-  const keyHeads = heads(k, 'prefill_k');
-  const valueHeads = heads(v, 'prefill_v');
-
-  const body = g.subgraph(`tile.${layer}`, (b) => {
-    const iteration = b.input(`iteration.${layer}`, 'int64', []);
-    const condition = b.input(`condition.${layer}`, 'bool', []);
-    const done = b.input(`done.${layer}`, 'float32', [1, 'rows', numHeads * headSize]);
-
-    const tile = b.node('Gather', [inputs.tiles, iteration], { axis: 0, name: 'tile' });
-    const [begin, end, chunk, past, pagesBegin, pagesEnd, skip] = b.nodes('Split', [tile], TILE_FIELDS.length, {
-      axis: 0,
-      name: 'fields',
-      num_outputs: TILE_FIELDS.length,
-    }) as [Value, Value, Value, Value, Value, Value, Value];
-    const pages = b.node('Slice', [inputs.tilePages, pagesBegin, pagesEnd, zero], { name: 'pages' });
-    const pageRows = b.node(
-      'Add',
-      [
-        pages,
-        b.constant(
-          'int32',
-          [kvHeads, 1],
-          Int32Array.from({ length: kvHeads }, (_, h) => h),
-        ),
-      ],
-      {
-        name: 'page_rows',
-      },
-    );
-    const pastEnd = b.node('Add', [skip, past], { name: 'past_end' });
-
-    /** Past pages and earlier rows of the chunk, [1, KH, past + begin - chunk, HS]. */
-    const before = (pool: Value, ownHeads: Value, name: string) => {
-      const gathered = b.node('Gather', [pool, pageRows], { axis: 0, name: `${name}_pages` });
-      const flat = b.node('Reshape', [asFloat32(b, gathered, cacheType), b.int64([1, kvHeads, -1, headSize])], {
-        name: `${name}_flat`,
-      });
-      const seen = b.node('Slice', [flat, skip, pastEnd, two], { name: `${name}_past` });
-      const own = b.node('Slice', [ownHeads, chunk, begin, two], { name: `${name}_own` });
-      return b.node('Concat', [seen, own], { axis: 2, name: `${name}_before` });
-    };
-    const keyBefore = before(cache.key, keyHeads, 'key');
-    const valueBefore = before(cache.value, valueHeads, 'value');
-
-    const slice = (x: Value, name: string) => b.node('Slice', [x, begin, end, one], { name });
-    // Length of everything the last row of the tile sees; the operator wants it less one as well.
-    const total = b.node('Add', [past, b.node('Sub', [end, chunk])], { name: 'total' });
-    const total32 = b.node('Cast', [total], { to: dataTypeCode('int32'), name: 'total_i32' });
-    const [attended] = b.nodes(
-      'GroupQueryAttention',
-      [
-        slice(rows.q, 'tile_q'),
-        slice(k, 'tile_k'),
-        slice(v, 'tile_v'),
-        keyBefore,
-        valueBefore,
-        b.node('Sub', [total32, b.constant('int32', [1], Int32Array.of(1))], { name: 'last' }),
-        b.node('Squeeze', [total32], { name: 'total_scalar' }),
-      ],
-      3,
-      {
-        domain: MICROSOFT,
-        name: 'gqa',
-        num_heads: numHeads,
-        kv_num_heads: kvHeads,
-        scale: new Float(architecture.attentionScale),
-        local_window_size: window,
-      },
-    );
-    const next = b.node('Identity', [condition], { name: 'continue' });
-    const extended = b.node('Concat', [done, attended as Value], { axis: 1, name: 'extended' });
-    b.output(next, 'bool', []);
-    b.output(extended, 'float32', [1, 'more rows', numHeads * headSize]);
-  });
-  const always = g.constant('bool', [], Uint8Array.of(1));
-  return g.node('Loop', [ATTENTION_INPUTS.tileCount, always, decoded], { body, name: 'prefilled' });
 }

@@ -28,7 +28,7 @@ export async function blockLowering(
   g: GraphBuilder,
   checkpoint: Checkpoint,
   store: WeightStore,
-  { positions, cacheType }: LoweringOptions,
+  { positions, pages }: LoweringOptions,
   progress: (fraction: number) => void,
 ): Promise<CpuLowering> {
   const { architecture } = checkpoint;
@@ -77,7 +77,7 @@ export async function blockLowering(
   await linear(head, 8);
   progress(1);
 
-  return cpuLowering(architecture, weights, await weights.ropes(architecture, positions), cacheType, {
+  return cpuLowering(architecture, weights, await weights.ropes(architecture, positions), pages, {
     linear(g, layer, input) {
       const shape = shapes.get(layer.name);
       if (shape === undefined) throw new Error(`no weights of ${layer.name}`);

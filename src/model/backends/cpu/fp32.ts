@@ -13,7 +13,7 @@ export async function fp32Lowering(
   g: GraphBuilder,
   checkpoint: Checkpoint,
   store: WeightStore,
-  { positions, cacheType }: LoweringOptions,
+  { positions, pages }: LoweringOptions,
   progress: (fraction: number) => void,
 ): Promise<CpuLowering> {
   const { architecture } = checkpoint;
@@ -38,7 +38,7 @@ export async function fp32Lowering(
   if (architecture.tiedHead) weights.alias('head', 'embedding');
   else await linear(head);
 
-  return cpuLowering(architecture, weights, await weights.ropes(architecture, positions), cacheType, {
+  return cpuLowering(architecture, weights, await weights.ropes(architecture, positions), pages, {
     linear(g, layer, input) {
       const product = g.node('FusedMatMul', [input, weights.value(layer.name)], {
         domain: 'com.microsoft',

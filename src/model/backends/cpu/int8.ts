@@ -28,7 +28,7 @@ export async function int8Lowering(
   g: GraphBuilder,
   checkpoint: Checkpoint,
   store: WeightStore,
-  { positions, cacheType }: LoweringOptions,
+  { positions, pages }: LoweringOptions,
   progress: (fraction: number) => void,
 ): Promise<CpuLowering> {
   const { architecture } = checkpoint;
@@ -60,7 +60,7 @@ export async function int8Lowering(
     return { unscaled: product(g, layer.name, { rows, scale }, ''), scale: range };
   };
 
-  return cpuLowering(architecture, weights, ropes, cacheType, {
+  return cpuLowering(architecture, weights, ropes, pages, {
     // By largest magnitude, though it is behind a norm: what the head loses shows at once.
     head: (g, layer, input) => {
       const { unscaled, scale } = byLargest(g, layer, input);

@@ -2,24 +2,23 @@
 import type { EngineConfig, Precision } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
 import type { Architecture } from '../../architecture.js';
-import { FLOAT16_MAX } from '../../float16.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
 import { parameterShapes } from '../../formats/parameters.js';
 import type { GraphBuilder } from '../../graph/builder.js';
-import { dataTypeCode } from '../../graph/data-type.js';
 import { buildDecoder } from '../../graph/decoder.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { prepareModel } from '../../prepare.js';
 import type { ModelRunner } from '../../runner.js';
-import { type CacheType, declareAttentionInputs } from './attention.js';
+import { declareAttentionInputs } from './attention-inputs.js';
 import { blockLowering } from './blocks.js';
 import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
 import { packModel } from './pack.js';
+import { type CacheType, pageFormat } from './pages.js';
 import { kernelTarget } from './processor.js';
 import { canRotate } from './rotation.js';
-import { declareRowInputs, OUTPUTS } from './rows.js';
+import { declareRowInputs } from './rows.js';
 import { CpuRunner } from './runner.js';
 
 interface LoweringChoice {
@@ -29,6 +28,7 @@ interface LoweringChoice {
    * back as it was.
    */
   readonly packed: boolean;
+  readonly cacheType: CacheType;
 }
 
 /** Undefined where the CPU has no lowering for a precision. */
@@ -36,12 +36,13 @@ function loweringOf(precision: Precision, architecture: Architecture): LoweringC
   const inBlocks = (bits: 4 | 8): LoweringChoice => ({
     lower: (...args) => blockLowering(bits, ...args),
     packed: false,
+    cacheType: 'float16',
   });
   switch (precision) {
     case 'fp32':
-      return { lower: fp32Lowering, packed: true };
+      return { lower: fp32Lowering, packed: true, cacheType: 'float32' };
     case 'int8':
-      return canRotate(architecture) ? { lower: int8Lowering, packed: true } : inBlocks(8);
+      return canRotate(architecture) ? { lower: int8Lowering, packed: true, cacheType: 'int8' } : inBlocks(8);
     case 'int4':
       return inBlocks(4);
     case 'fp16':
@@ -61,10 +62,10 @@ export async function loadCpuModel(
     throw new UserError(`--precision ${precision} is not available on the CPU; use fp32, int8, int4 or auto.`);
   }
   const { blockSize } = config;
-  // The reference stays in full precision throughout; elsewhere half of the cache's bytes cost no accuracy to speak of.
-  const cacheType: CacheType = precision === 'fp32' ? 'float32' : 'float16';
+  // The reference stays in full precision throughout.
+  const cacheType = (process.env['KVT'] as CacheType) ?? lowering.cacheType;
   const modelFile = await prepareModel(
-    ['cpu', precision, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
+    ['cpu', precision, cacheType, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
     (g, store) =>
       buildCpuGraph(g, store, checkpoint, lowering.lower, blockSize, cacheType, (fraction) =>
         progress('prepare', fraction),
@@ -112,26 +113,18 @@ async function buildCpuGraph(
 ): Promise<void> {
   const { architecture } = checkpoint;
   declareRowInputs(g);
-  declareAttentionInputs(g, architecture, blockSize, cacheType);
+  declareAttentionInputs(g, architecture);
+  const pages = pageFormat(cacheType, architecture, blockSize);
+  pages.declare(g);
   const { lowering, present, logitScale } = await lower(
     g,
     checkpoint,
     store,
-    { positions: architecture.maxPositions, cacheType },
+    { positions: architecture.maxPositions, pages },
     progress,
   );
   const logits = buildDecoder(g, architecture, lowering);
   reduceLogits(g, logits, architecture.vocabSize, logitScale());
   const rows = g.node('Concat', present, { axis: 0, name: 'present_rows' });
-  // What half precision cannot hold must not become infinite: a later owner of the block multiplies it by zero.
-  const held =
-    cacheType === 'float32'
-      ? rows
-      : g.node('Clip', [rows, g.float32Scalar(-FLOAT16_MAX), g.float32Scalar(FLOAT16_MAX)], { name: 'held_rows' });
-  g.nodes('Cast', [held], [OUTPUTS.present], { to: dataTypeCode(cacheType), name: 'stored_rows' });
-  g.output(OUTPUTS.present, cacheType, [
-    architecture.layers.length,
-    'T',
-    2 * architecture.numKvHeads * architecture.headSize,
-  ]);
+  g.scope('present', () => pages.store(g, rows));
 }

@@ -2,7 +2,7 @@
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { type LinearLayer, type Lowering, splitHalves } from '../../graph/decoder.js';
-import type { CacheType } from './attention.js';
+import type { PageFormat } from './pages.js';
 import { attentionBlock, ROW_INPUTS, type RopeTables } from './rows.js';
 import type { WeightWriter } from './weights.js';
 
@@ -28,7 +28,7 @@ export function cpuLowering(
   architecture: Architecture,
   weights: WeightWriter,
   ropes: readonly RopeTables[],
-  cacheType: CacheType,
+  pages: PageFormat,
   products: Products,
 ): CpuLowering {
   const present: Value[] = [];
@@ -54,7 +54,7 @@ export function cpuLowering(
     attention(g, layer, qkv) {
       const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
       const headNorm = architecture.qkNorm ? weights.value(`layers.${layer}.headNorm`) : undefined;
-      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, cacheType);
+      const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, pages);
       present.push(block.present);
       return block.output;
     },

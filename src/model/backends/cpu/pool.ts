@@ -1,10 +1,11 @@
 /**
  * The paged cache of the CPU backend: one allocation that threads may share, read by the graph and written here. Layout of
- * a layer's keys, and of its values: [pages, KV heads, page size, head size]. Page 0 belongs to nobody and is always
- * masked; block b of the engine is page b + 1.
+ * a layer's keys, and of its values: [pages, KV heads, page size, head size]; keys of 8 bits are transposed in their page,
+ * [pages, KV heads, head size, page size], and scales [pages, 2 * KV heads, page size] stand beside them, of keys and then
+ * of values. Page 0 belongs to nobody and is always masked; block b of the engine is page b + 1.
  */
 import { UserError } from '../../../errors.js';
-import type { CacheType } from './attention.js';
+import type { CacheType } from './pages.js';
 import { asArrayBuffer } from './shared-memory.js';
 
 export interface PoolShape {
@@ -17,11 +18,26 @@ export interface PoolShape {
   readonly type: CacheType;
 }
 
-/** f32, or the bits of f16. */
-export type CacheArray = Float32Array | Uint16Array;
+/** f32, the bits of f16, or 8-bit integers. */
+export type CacheArray = Float32Array | Uint16Array | Int8Array;
 
-function elementBytes(type: CacheType): number {
-  return type === 'float32' ? 4 : 2;
+const ARRAYS = { float32: Float32Array, float16: Uint16Array, int8: Int8Array } as const;
+
+/** Elements of a page of one layer's keys or values, and of its scales. */
+function pageElements({ kvHeads, headSize, blockSize, type }: Omit<PoolShape, 'numBlocks'>) {
+  const tokens = kvHeads * blockSize;
+  return { rows: tokens * headSize, scales: type === 'int8' ? 2 * tokens : 0 };
+}
+
+/** Of f32, the widest elements: arrays begin at multiples of as many bytes. */
+const ALIGNMENT = 4;
+
+/** Rows of a step, as they leave the graph. */
+export interface StoredRows {
+  /** [layers, rows, 2 * KV heads * head size]: each row's keys and then its values. */
+  readonly rows: CacheArray;
+  /** [layers, rows, 2 * KV heads], where the pool has scales. */
+  readonly scales: Float32Array | undefined;
 }
 
 export class CachePool {
@@ -30,31 +46,40 @@ export class CachePool {
   /** By layer, over all pages. */
   readonly keys: readonly CacheArray[];
   readonly values: readonly CacheArray[];
+  /** None but of integers. */
+  readonly scales: readonly Float32Array[];
   readonly bytes: number;
-  /** Elements of one page of one layer's keys or values. */
-  readonly pageElements: number;
 
   /** @param memory that of another thread's pool */
   constructor(
     readonly shape: PoolShape,
     memory?: SharedArrayBuffer,
   ) {
-    this.pageElements = shape.kvHeads * shape.blockSize * shape.headSize;
-    const layerElements = (shape.numBlocks + 1) * this.pageElements;
-    const layerBytes = layerElements * elementBytes(shape.type);
-    this.bytes = 2 * shape.layers * layerBytes;
+    const pages = shape.numBlocks + 1;
+    const page = pageElements(shape);
+    const Rows = ARRAYS[shape.type];
+    const align = (bytes: number) => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+    const rowBytes = align(pages * page.rows * Rows.BYTES_PER_ELEMENT);
+    const scaleBytes = align(pages * page.scales * Float32Array.BYTES_PER_ELEMENT);
+    const layerBytes = 2 * rowBytes + scaleBytes;
+    this.bytes = shape.layers * layerBytes;
     this.memory = memory ?? new SharedArrayBuffer(this.bytes);
-    const view = (index: number): CacheArray => {
-      const buffer = asArrayBuffer(this.memory, index * layerBytes, layerBytes);
-      return shape.type === 'float32' ? new Float32Array(buffer) : new Uint16Array(buffer);
+    const rows = (offset: number) => {
+      const buffer = asArrayBuffer(this.memory, offset, rowBytes);
+      return new Rows(buffer, 0, pages * page.rows);
     };
-    this.keys = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer));
-    this.values = Array.from({ length: shape.layers }, (_, layer) => view(2 * layer + 1));
+    const layers = Array.from({ length: shape.layers }, (_, layer) => layer * layerBytes);
+    this.keys = layers.map((start) => rows(start));
+    this.values = layers.map((start) => rows(start + rowBytes));
+    this.scales = page.scales === 0 ? [] : layers.map((start) => {
+      return new Float32Array(asArrayBuffer(this.memory, start + 2 * rowBytes, scaleBytes), 0, pages * page.scales);
+    });
   }
 
   /** The pool of as many blocks as fit into `bytes`. Throws UserError when none does or the memory is not to be had. */
   static ofBytes(bytes: number, shape: Omit<PoolShape, 'numBlocks'>): CachePool {
-    const block = 2 * shape.layers * shape.kvHeads * shape.blockSize * shape.headSize * elementBytes(shape.type);
+    const page = pageElements(shape);
+    const block = shape.layers * (2 * page.rows * ARRAYS[shape.type].BYTES_PER_ELEMENT + 4 * page.scales);
     const numBlocks = Math.floor(bytes / block) - 1;
     if (numBlocks < 1) {
       throw new UserError(
@@ -69,30 +94,50 @@ export class CachePool {
     }
   }
 
-  /**
-   * Writes the rows of a step: `present` [layers, rows, 2 * KV heads * head size] holds each row's keys and then its
-   * values; row r goes to slot `slots[r]`, counted through all pages.
-   */
-  write(present: CacheArray, slots: Int32Array): void {
-    const { layers, kvHeads, headSize, blockSize } = this.shape;
+  /** Writes the rows of a step; row r goes to slot `slots[r]`, counted through all pages. */
+  write({ rows: present, scales }: StoredRows, slots: Int32Array): void {
+    const { layers, kvHeads, headSize, blockSize, type } = this.shape;
     const rows = slots.length;
     const kvWidth = kvHeads * headSize;
-    const headStride = blockSize * headSize;
+    const page = pageElements(this.shape).rows;
+    // Elements between a key's neighbours: integers lie transposed.
+    const keyStride = type === 'int8' ? blockSize : 1;
+    const keyStart = type === 'int8' ? 1 : headSize;
     for (let layer = 0; layer < layers; layer++) {
       const keys = this.keys[layer] as CacheArray;
       const values = this.values[layer] as CacheArray;
       for (let row = 0; row < rows; row++) {
         const slot = slots[row] as number;
-        const page = Math.floor(slot / blockSize);
-        let target = page * this.pageElements + (slot - page * blockSize) * headSize;
+        const block = Math.floor(slot / blockSize);
+        const place = slot - block * blockSize;
+        let head = block * page;
         let source = (layer * rows + row) * 2 * kvWidth;
-        for (let head = 0; head < kvHeads; head++) {
+        for (let h = 0; h < kvHeads; h++) {
+          let key = head + place * keyStart;
+          const value = head + place * headSize;
           for (let i = 0; i < headSize; i++) {
-            keys[target + i] = present[source + i] as number;
-            values[target + i] = present[source + kvWidth + i] as number;
+            keys[key] = present[source + i] as number;
+            values[value + i] = present[source + kvWidth + i] as number;
+            key += keyStride;
           }
-          target += headStride;
+          head += blockSize * headSize;
           source += headSize;
+        }
+      }
+    }
+    if (scales !== undefined) this.#writeScales(scales, slots);
+  }
+
+  #writeScales(scales: Float32Array, slots: Int32Array): void {
+    const { kvHeads, blockSize } = this.shape;
+    const width = 2 * kvHeads;
+    for (const [layer, target] of this.scales.entries()) {
+      for (let row = 0; row < slots.length; row++) {
+        const slot = slots[row] as number;
+        const block = Math.floor(slot / blockSize);
+        const source = (layer * slots.length + row) * width;
+        for (let h = 0; h < width; h++) {
+          target[(block * width + h) * blockSize + slot - block * blockSize] = scales[source + h] as number;
         }
       }
     }
@@ -100,12 +145,16 @@ export class CachePool {
 
   /** Copies whole pages, in order. */
   copyPages(source: ArrayLike<number>, target: ArrayLike<number>): void {
-    const size = this.pageElements;
+    const page = pageElements(this.shape);
+    const copy = (pools: readonly (CacheArray | Float32Array)[], size: number, from: number, to: number) => {
+      for (const pool of pools) pool.copyWithin(to * size, from * size, (from + 1) * size);
+    };
     for (let i = 0; i < source.length; i++) {
-      const from = (source[i] as number) * size;
-      const to = (target[i] as number) * size;
-      for (const pool of this.keys) pool.copyWithin(to, from, from + size);
-      for (const pool of this.values) pool.copyWithin(to, from, from + size);
+      const from = source[i] as number;
+      const to = target[i] as number;
+      copy(this.keys, page.rows, from, to);
+      copy(this.values, page.rows, from, to);
+      copy(this.scales, page.scales, from, to);
     }
   }
 }

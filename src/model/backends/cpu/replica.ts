@@ -2,16 +2,15 @@
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { StepBatch, StepLogits } from '../../runner.js';
-import { cacheInputs } from './attention.js';
 import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
 import type { CacheArray, CachePool } from './pool.js';
-import { OUTPUTS } from './rows.js';
+import { cacheInputs, STORED } from './page-names.js';
 import { createSession } from './session.js';
 import { StepInputBuilder } from './step-inputs.js';
 
 const NO_LOGITS = new Float32Array(0);
-const REDUCED_OUTPUTS = [OUTPUTS.present, LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
-const ALL_OUTPUTS = [...REDUCED_OUTPUTS, LOGIT_OUTPUTS.values, LOGIT_OUTPUTS.maxima, LOGIT_OUTPUTS.masses];
+const REDUCED_LOGITS = [LOGIT_OUTPUTS.likeliest, LOGIT_OUTPUTS.likeliestLogits];
+const ALL_LOGITS = [...REDUCED_LOGITS, LOGIT_OUTPUTS.values, LOGIT_OUTPUTS.maxima, LOGIT_OUTPUTS.masses];
 
 /** Computes steps, or shares of them, as `ModelRunner.run` does. */
 export interface Replica {
@@ -22,6 +21,7 @@ export interface Replica {
 /** A session in this thread. It blocks the thread while it runs. */
 export class LocalReplica implements Replica {
   readonly #inputs: StepInputBuilder;
+  readonly #stored: readonly string[];
   #cacheFeeds: Record<string, Tensor>;
 
   private constructor(
@@ -30,6 +30,7 @@ export class LocalReplica implements Replica {
     private readonly architecture: Architecture,
   ) {
     this.#inputs = new StepInputBuilder(pool.shape.blockSize, architecture);
+    this.#stored = pool.scales.length > 0 ? [STORED.rows, STORED.scales] : [STORED.rows];
     this.#cacheFeeds = cacheFeeds(pool);
   }
 
@@ -46,10 +47,11 @@ export class LocalReplica implements Replica {
 
   async run(batch: StepBatch): Promise<StepLogits> {
     const { feeds, slots, wholeRows } = this.#inputs.build(batch);
-    const fetches = wholeRows > 0 ? ALL_OUTPUTS : REDUCED_OUTPUTS;
-    const outputs = await this.session.run({ ...feeds, ...this.#cacheFeeds }, fetches);
+    const logits = wholeRows > 0 ? ALL_LOGITS : REDUCED_LOGITS;
+    const outputs = await this.session.run({ ...feeds, ...this.#cacheFeeds }, [...this.#stored, ...logits]);
     // Written only now: a step that failed has touched nothing.
-    this.pool.write(outputs[OUTPUTS.present]?.data as CacheArray, slots);
+    const rows = outputs[STORED.rows]?.data as CacheArray;
+    this.pool.write({ rows, scales: outputs[STORED.scales]?.data as Float32Array | undefined }, slots);
     const { vocabSize } = this.architecture;
     const floats = (name: string) => outputs[name]?.data as Float32Array;
     return {
@@ -78,15 +80,20 @@ export class LocalReplica implements Replica {
   }
 }
 
-function cacheFeeds({ keys, values, shape }: CachePool): Record<string, Tensor> {
-  const { kvHeads, blockSize, headSize, type } = shape;
-  const width = blockSize * headSize;
+function cacheFeeds({ keys, values, scales, shape }: CachePool): Record<string, Tensor> {
+  const { numBlocks, kvHeads, type } = shape;
+  // Floats are gathered head by head, integers page by page.
+  const rows = (numBlocks + 1) * (type === 'int8' ? 1 : kvHeads);
   const feeds: Record<string, Tensor> = {};
   for (let layer = 0; layer < shape.layers; layer++) {
     const names = cacheInputs(layer);
-    const rows = (shape.numBlocks + 1) * kvHeads;
-    feeds[names.key] = new Tensor(type, keys[layer] as CacheArray, [rows, width]);
-    feeds[names.value] = new Tensor(type, values[layer] as CacheArray, [rows, width]);
+    const feed = (name: string, elementType: Tensor.Type, data: CacheArray) => {
+      feeds[name] = new Tensor(elementType, data, [rows, data.length / rows]);
+    };
+    feed(names.key, type, keys[layer] as CacheArray);
+    feed(names.value, type, values[layer] as CacheArray);
+    const scale = scales[layer];
+    if (scale !== undefined) feed(names.scale, 'float32', scale);
   }
   return feeds;
 }

@@ -1,7 +1,8 @@
 /** Inputs and outputs of the CPU graph and the parts around its linear layers and attention. Rows are [1, T, width]. */
 import type { Architecture } from '../../architecture.js';
 import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
-import { type CacheType, pagedAttention } from './attention.js';
+import { pagedAttention } from './attention.js';
+import type { PageFormat } from './pages.js';
 
 export const ROW_INPUTS = {
   /** i64 [1, T] */
@@ -10,11 +11,6 @@ export const ROW_INPUTS = {
   positions: 'position_ids',
   /** i64 [S] rows whose logits are wanted. */
   logitRows: 'logit_rows',
-} as const;
-
-export const OUTPUTS = {
-  /** [layers, T, 2 * KV heads * head size] of the pool's type: the step's keys, rotated, and values, for the pool. */
-  present: 'present',
 } as const;
 
 export function declareRowInputs(g: GraphBuilder): void {
@@ -26,7 +22,7 @@ export function declareRowInputs(g: GraphBuilder): void {
 export interface LoweringOptions {
   /** Positions that the rope tables cover. */
   readonly positions: number;
-  readonly cacheType: CacheType;
+  readonly pages: PageFormat;
 }
 
 /** cos and sin tables of each rope, f32 [positions, dimensions / 2], as constants of the graph. */
@@ -46,7 +42,7 @@ export function attentionBlock(
   qkv: Value,
   rope: RopeTables,
   headNorm: Value | undefined,
-  cacheType: CacheType,
+  pages: PageFormat,
 ): { output: Value; present: Value } {
   const { numHeads, numKvHeads, headSize } = architecture;
   const prefix = `layers.${layer}`;
@@ -69,7 +65,7 @@ export function attentionBlock(
     queryKey = g.node('Reshape', [weighted, g.int64([1, -1, qWidth + kvWidth])], { name: `${prefix}.qk_rows` });
   }
   const dimensions = architecture.ropes[architecture.layers[layer]?.rope ?? 0]?.dimensions ?? headSize;
-  const rotated = g.node('RotaryEmbedding', [queryKey, ROW_INPUTS.positions, rope.cos, rope.sin], {
+  const roped = g.node('RotaryEmbedding', [queryKey, ROW_INPUTS.positions, rope.cos, rope.sin], {
     domain: 'com.microsoft',
     name: `${prefix}.rope`,
     interleaved: 0,
@@ -77,7 +73,8 @@ export function attentionBlock(
     // 0 stands for the whole head, and is the only value the operator takes without `num_heads` checks.
     rotary_embedding_dim: dimensions === headSize ? 0 : dimensions,
   });
-  const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
+  const heads = g.scope(prefix, () => pages.prepareHeads(g, roped, qWidth + kvWidth));
+  const [q, k] = split(heads, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
   const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
-  return { output: pagedAttention(g, { architecture, layer, rows: { q, present }, cacheType }), present };
+  return { output: pagedAttention(g, { architecture, layer, rows: { q, present }, pages }), present };
 }

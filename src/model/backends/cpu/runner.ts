@@ -6,10 +6,10 @@
 import { availableParallelism } from 'node:os';
 import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
-import type { CacheType } from './attention.js';
 import { divide, type Share } from './divide.js';
 import { LogitsJoiner } from './join.js';
 import { Pace } from './pace.js';
+import type { CacheType } from './pages.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
 import { ThreadReplica } from './replica-client.js';

@@ -5,7 +5,7 @@
 import { Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { StepBatch } from '../../runner.js';
-import { ATTENTION_INPUTS, distinctWindows, TILE_FIELDS, windowInputs } from './attention.js';
+import { ATTENTION_INPUTS, distinctWindows, TILE_FIELDS, windowInputs } from './attention-inputs.js';
 import { LOGIT_INPUTS } from './logits.js';
 import { ROW_INPUTS } from './rows.js';
 
@@ -102,7 +102,7 @@ export class StepInputBuilder {
 
   #decodeFeeds(feeds: Record<string, Tensor>, batch: StepBatch, decodes: readonly SequenceRows[]): void {
     const { blockSize } = this;
-    const { numHeads, numKvHeads } = this.architecture;
+    const { numHeads } = this.architecture;
     const longest = Math.max(1, Math.floor(SEGMENT_SLOTS / blockSize));
     const cuts = decodes.map((rows) => {
       const pages = this.#pastPages(rows.past);
@@ -110,14 +110,14 @@ export class StepInputBuilder {
       return { rows, pages, segments, each: Math.ceil(pages / segments) };
     });
     const parts = summedAlike(cuts.reduce((most, { segments }) => Math.max(most, segments), 1));
-    const pagesEach = cuts.reduce((most, { each }) => Math.max(most, each), 1);
+    const pagesEach = summedAlike(cuts.reduce((most, { each }) => Math.max(most, each), 1));
     // Rows of fewer parts than others are padded with a segment of nobody's; a step without decodes still has one.
     const padded = decodes.length === 0 || cuts.some(({ segments }) => segments < parts);
     const size = cuts.reduce((sum, { segments }) => sum + segments, padded ? 1 : 0);
 
     const rows = Math.max(1, decodes.length);
     const segmentRows = new Int32Array(size);
-    const segmentPages = new Int32Array(size * numKvHeads * pagesEach);
+    const segmentPages = new Int32Array(size * pagesEach);
     const mergeTable = new Int32Array(rows * numHeads * parts).fill((size - 1) * numHeads);
     const masks = this.#windows.map(() => new Float32Array(size * (1 + pagesEach * blockSize)).fill(MASKED));
     let segment = 0;
@@ -127,10 +127,7 @@ export class StepInputBuilder {
         const count = Math.min(each, pages - firstPage);
         segmentRows[segment] = d;
         for (let i = 0; i < count; i++) {
-          const page = this.#page(batch, s.sequence, (firstPage + i) * blockSize);
-          for (let head = 0; head < numKvHeads; head++) {
-            segmentPages[(segment * numKvHeads + head) * pagesEach + i] = page * numKvHeads + head;
-          }
+          segmentPages[segment * pagesEach + i] = this.#page(batch, s.sequence, (firstPage + i) * blockSize);
         }
         for (let head = 0; head < numHeads; head++) {
           mergeTable[(d * numHeads + head) * parts + part] = segment * numHeads + head;
@@ -149,7 +146,7 @@ export class StepInputBuilder {
     feeds[ATTENTION_INPUTS.hasDecodes] = bool(decodes.length > 0);
     feeds[ATTENTION_INPUTS.hasOnlyShortDecodes] = bool(parts === 1 && decodes.length === batch.pastLengths.length);
     feeds[ATTENTION_INPUTS.segmentRows] = int32(segmentRows, [size]);
-    feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, numKvHeads, pagesEach]);
+    feeds[ATTENTION_INPUTS.segmentPages] = int32(segmentPages, [size, pagesEach]);
     feeds[ATTENTION_INPUTS.ownAndPast] = int64([1n, BigInt(pagesEach * blockSize)], [2]);
     feeds[ATTENTION_INPUTS.mergeTable] = int32(mergeTable, [rows, numHeads, parts]);
     this.#windows.forEach((window, w) => {
@@ -181,7 +178,7 @@ export class StepInputBuilder {
           const pagesBegin = tilePages.length;
           if (past > 0) {
             for (let i = firstPage; i < this.#pastPages(s.past); i++) {
-              tilePages.push(this.#page(batch, s.sequence, i * blockSize) * this.architecture.numKvHeads);
+              tilePages.push(this.#page(batch, s.sequence, i * blockSize));
             }
           }
           const seenRow = chunk + Math.max(0, firstSeen - s.past);
@@ -202,11 +199,11 @@ export class StepInputBuilder {
 }
 
 /**
- * How many terms to sum for `count` of them and zeros behind: ReduceSum adds four at a time, and the three that may be left
- * over in another order than it would with a zero among them.
+ * How many terms to sum for `count` of them and zeros behind: of more than four, ReduceSum and MatMul add three that are
+ * left over in another order than they would with a zero among them.
  */
 function summedAlike(count: number): number {
-  return count % 4 === 3 ? count + 1 : count;
+  return count > 4 && count % 4 === 3 ? count + 1 : count;
 }
 
 function describe(batch: StepBatch): SequenceRows[] {
