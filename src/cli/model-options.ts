@@ -18,6 +18,7 @@ export interface ModelOptions {
   readonly maxNumBatchedTokens: number;
   readonly maxModelLen?: number;
   readonly kvCacheMemory: number;
+  readonly kvCacheDtype: NonNullable<EngineConfig['kvCacheDtype']>;
   readonly gpuMemoryUtilization?: number;
   readonly blockSize: number;
 }
@@ -70,6 +71,11 @@ export function addModelOptions(command: Command): Command {
         .default(512 * 1024 ** 2, '512MiB'),
     )
     .addOption(
+      option('--kv-cache-dtype <type>', 'number type of the paged key and value cache')
+        .choices(['auto', 'float32', 'float16', 'int8'])
+        .default('auto'),
+    )
+    .addOption(
       option(
         '--gpu-memory-utilization <share>',
         'share of the free GPU memory for weights and cache, in place of --kv-cache-memory',
@@ -89,6 +95,7 @@ export function engineConfig(options: ModelOptions): EngineConfig {
     maxNumBatchedTokens: options.maxNumBatchedTokens,
     maxModelLen: options.maxModelLen,
     kvCacheMemory: options.kvCacheMemory,
+    kvCacheDtype: options.kvCacheDtype,
     gpuMemoryUtilization: options.gpuMemoryUtilization,
     blockSize: options.blockSize,
   };

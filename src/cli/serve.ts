@@ -121,7 +121,7 @@ sluice ${version}
   address  ${server.url}
   model    ${id} (${info.precision}, up to ${info.maxModelLen} tokens a sequence)
   device   ${info.device}: ${info.deviceDescription.split('; ').join('\n           ')}
-  cache    ${formatSize(info.kvCacheBytes)} in ${info.numBlocks} blocks of ${info.blockSize} tokens
+  cache    ${formatSize(info.kvCacheBytes)} of ${info.kvCacheDtype} in ${info.numBlocks} blocks of ${info.blockSize} tokens
 
 Try it:
 

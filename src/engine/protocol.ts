@@ -222,6 +222,8 @@ export interface EngineConfig {
   readonly maxModelLen: number | undefined;
   /** Bytes of the paged cache. */
   readonly kvCacheMemory: number;
+  /** Element type of the paged cache; auto if not given. */
+  readonly kvCacheDtype?: KvCacheDtype | 'auto' | undefined;
   /** Share of the free GPU memory for weights and cache together, 0 to 1; takes the place of `kvCacheMemory` there. */
   readonly gpuMemoryUtilization?: number | undefined;
   /** Tokens a block holds. */
@@ -252,6 +254,9 @@ export type Batching = 'continuous' | 'dynamic' | 'static' | 'none';
 
 export type Precision = 'fp32' | 'fp16' | 'int8' | 'int4';
 
+/** How keys and values are kept; int8 with a scale for each head of each token. */
+export type KvCacheDtype = 'float32' | 'float16' | 'int8';
+
 /** What the engine turned out to be once loaded. */
 export interface EngineInfo {
   readonly device: 'cpu' | 'webgpu';
@@ -264,4 +269,5 @@ export interface EngineInfo {
   readonly blockSize: number;
   readonly numBlocks: number;
   readonly kvCacheBytes: number;
+  readonly kvCacheDtype: KvCacheDtype;
 }

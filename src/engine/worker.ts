@@ -32,7 +32,7 @@ async function main(messagePort: MessagePort, config: EngineConfig): Promise<voi
 }
 
 async function serve(port: ThreadPort, config: EngineConfig, model: LoadedModel): Promise<void> {
-  const { runner, precision, description, maxModelLen } = model;
+  const { runner, precision, kvCacheDtype, description, maxModelLen } = model;
   const loop = new EngineLoop(runner, port, { ...config, maxModelLen });
   port.send({
     kind: 'ready',
@@ -45,6 +45,7 @@ async function serve(port: ThreadPort, config: EngineConfig, model: LoadedModel)
       blockSize: runner.blockSize,
       numBlocks: runner.numBlocks,
       kvCacheBytes: runner.kvCacheBytes,
+      kvCacheDtype,
     },
   });
   await loop.run();

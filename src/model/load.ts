@@ -1,5 +1,5 @@
 /** From an engine configuration to a model that can run: opens the checkpoint, chooses a device, loads it there. */
-import type { EngineConfig, Precision } from '../engine/protocol.js';
+import type { EngineConfig, KvCacheDtype, Precision } from '../engine/protocol.js';
 import { loadCpuModel } from './backends/cpu/load.js';
 import { loadWebGpuModel } from './backends/webgpu/load.js';
 import { chooseDevice } from './device.js';
@@ -9,6 +9,7 @@ import type { ModelRunner } from './runner.js';
 export interface LoadedModel {
   readonly runner: ModelRunner;
   readonly precision: Precision;
+  readonly kvCacheDtype: KvCacheDtype;
   /** The device in one line, and why it was chosen. */
   readonly description: string;
   /** Longest sequence it serves: the least of what was asked for, the model's context and the pool's size. */
@@ -22,7 +23,7 @@ export async function loadModel(config: EngineConfig, progress: LoadProgress): P
   const checkpoint = await openCheckpoint(config.model);
   try {
     const device = await chooseDevice(config.device, checkpoint.format);
-    const { runner, precision } =
+    const { runner, precision, kvCacheDtype } =
       device.kind === 'webgpu'
         ? await loadWebGpuModel(checkpoint, config, device.adapter, progress)
         : await loadCpuModel(checkpoint, config, progress);
@@ -32,7 +33,7 @@ export async function loadModel(config: EngineConfig, progress: LoadProgress): P
       checkpoint.architecture.maxPositions,
       runner.numBlocks * runner.blockSize,
     );
-    return { runner, precision, description, maxModelLen };
+    return { runner, precision, kvCacheDtype, description, maxModelLen };
   } finally {
     await checkpoint.close();
   }

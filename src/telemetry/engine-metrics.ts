@@ -81,6 +81,7 @@ export class EngineMetrics {
     this.#info = info;
     this.#metrics.info('vllm:cache_config_info', 'The paged cache.', {
       block_size: String(info.blockSize),
+      cache_dtype: info.kvCacheDtype,
       num_gpu_blocks: String(info.numBlocks),
     });
   }

@@ -63,7 +63,7 @@ describe('sluice serve', () => {
     const url = await command.address();
     expect(command.stdout).toMatch(/^ {2}model +tiny \(/m);
     expect(command.stdout).toMatch(/^ {2}device +cpu: /m);
-    expect(command.stdout).toMatch(/^ {2}cache +\S+ MiB in \d+ blocks of 32 tokens/m);
+    expect(command.stdout).toMatch(/^ {2}cache +\S+ MiB of float32 in \d+ blocks of 32 tokens/m);
     expect(command.stdout).toContain(`curl -N ${url}/v1/chat/completions`);
     const health: Json = await (await fetch(`${url}/health`)).json();
     expect(health).toMatchObject({ status: 'ok', model: 'tiny', device: 'cpu' });

@@ -101,6 +101,7 @@ describe('options', () => {
       maxNumSeqs: 64,
       maxNumBatchedTokens: 512,
       kvCacheMemory: 512 * 1024 ** 2,
+      kvCacheDtype: 'auto',
       blockSize: 32,
       shutdownTimeout: 30,
     });
@@ -129,6 +130,7 @@ describe('options', () => {
       maxNumBatchedTokens: 512,
       maxModelLen: 100,
       kvCacheMemory: 512 * 1024 ** 2,
+      kvCacheDtype: 'auto',
       blockSize: 32,
     });
   });

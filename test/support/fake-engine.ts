@@ -70,6 +70,7 @@ export class FakeEngine implements EngineClient {
       blockSize: 16,
       numBlocks: 64,
       kvCacheBytes: 1 << 20,
+      kvCacheDtype: 'float32',
     };
   }
 

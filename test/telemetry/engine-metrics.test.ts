@@ -12,6 +12,7 @@ const info: EngineInfo = {
   blockSize: 16,
   numBlocks: 40,
   kvCacheBytes: 1,
+  kvCacheDtype: 'float32',
 };
 
 function statsOf(changes: Partial<EngineStats>): EngineStats {
@@ -70,7 +71,14 @@ describe('metrics of the engine', () => {
     expect(now.value('vllm:kv_cache_usage_perc', labels)).toBe(0.25);
     // 40 of the 160 slots that are held.
     expect(now.value('sluice_kv_cache_waste_ratio', labels)).toBe(0.25);
-    expect(now.value('vllm:cache_config_info', { ...labels, block_size: '16', num_gpu_blocks: '40' })).toBe(1);
+    expect(
+      now.value('vllm:cache_config_info', {
+        ...labels,
+        block_size: '16',
+        cache_dtype: 'float32',
+        num_gpu_blocks: '40',
+      }),
+    ).toBe(1);
     expect(now.value('vllm:prefix_cache_queries_total', labels)).toBe(100);
     expect(now.value('vllm:prefix_cache_hits_total', labels)).toBe(60);
     expect(now.value('sluice_steps_total', labels)).toBe(2);

@@ -39,6 +39,7 @@ export function infoRoutes(deps: RouteDeps): Hono<AppEnv> {
       precision: info.precision,
       max_model_len: info.maxModelLen,
       kv_cache_bytes: info.kvCacheBytes,
+      kv_cache_dtype: info.kvCacheDtype,
       running: stats?.running ?? 0,
       waiting: stats?.waiting ?? 0,
       blocks_used: stats?.blocksUsed ?? 0,

@@ -21,8 +21,9 @@ import { prefillAttention } from './prefill.js';
 export interface Rows {
   /** [1, T, heads * head size] */
   readonly q: Value;
-  /** [1, T, 2 * KV heads * head size]: each row's k and v, as they go to the pool. */
-  readonly present: Value;
+  /** [1, T, KV heads * head size] each, as they go to the pool. */
+  readonly k: Value;
+  readonly v: Value;
 }
 
 /** What attention of one layer is over. */
@@ -76,8 +77,7 @@ function reshape(g: GraphBuilder, x: Value, shape: readonly number[], name: stri
 /** Decodes of one segment each, in the order of their rows: nothing to gather by row, and nothing to merge. */
 function shortDecodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
   const { numHeads, headSize } = attention.architecture;
-  const { q, present } = attention.rows;
-  return reshape(g, attendSegments(g, attention, q, present).values, [1, -1, numHeads * headSize], 'decoded');
+  return reshape(g, attendSegments(g, attention, attention.rows).values, [1, -1, numHeads * headSize], 'decoded');
 }
 
 /** One new token per sequence, pasts of any number of segments. */
@@ -88,12 +88,11 @@ function decodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
   const last = g.int64([-1]);
 
   const ownRows = (x: Value, name: string) => g.node('Gather', [x, segmentRows], { axis: 1, name });
-  const { masked, weights, values } = attendSegments(
-    g,
-    attention,
-    ownRows(rows.q, 'own_q_rows'),
-    ownRows(rows.present, 'own_k_v_rows'),
-  );
+  const { masked, weights, values } = attendSegments(g, attention, {
+    q: ownRows(rows.q, 'own_q_rows'),
+    k: ownRows(rows.k, 'own_k_rows'),
+    v: ownRows(rows.v, 'own_v_rows'),
+  });
 
   // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
   const largest = (x: Value, name: string) => g.node('ReduceMax', [x, last], { keepdims: 0, name });
@@ -116,15 +115,13 @@ function decodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
 /**
  * What each segment gives its row. Group size G = heads / KV heads; queries of a group share a KV head.
  *
- * @param queries [1, V, heads * head size]: of each segment's row
- * @param present [1, V, 2 * KV heads * head size]: and its k and v
+ * @param rows [1, V, width]: of each segment its row
  * @returns scores and weights [V, KV heads, G, 1 + slots], the new token first, and values [V, KV heads, G, head size]
  */
 function attendSegments(
   g: GraphBuilder,
   { architecture, layer, pages }: LayerAttention,
-  queries: Value,
-  present: Value,
+  rows: Rows,
 ): { masked: Value; weights: Value; values: Value } {
   const { numHeads, numKvHeads: kvHeads, headSize } = architecture;
   const segments = pages.segments(g, layer);
@@ -132,12 +129,9 @@ function attendSegments(
   const { ownAndPast } = ATTENTION_INPUTS;
 
   // q [V, KH, G, HS], k and v [V, KH, 1, HS].
-  const q = reshape(g, queries, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
-  const own = reshape(g, present, [-1, 2 * kvHeads, 1, headSize], 'own_k_v');
-  const [k, v] = g.nodes('Split', [own, g.int64([kvHeads, kvHeads])], 2, { axis: 1, name: 'own_k_and_v' }) as [
-    Value,
-    Value,
-  ];
+  const q = reshape(g, rows.q, [-1, kvHeads, numHeads / kvHeads, headSize], 'own_q');
+  const k = reshape(g, rows.k, [-1, kvHeads, 1, headSize], 'own_k');
+  const v = reshape(g, rows.v, [-1, kvHeads, 1, headSize], 'own_v');
   // Products of single rows are sums of products: a matrix product costs more for each than they take.
   const ownProducts = g.node('Mul', [q, k], { name: 'own_products' });
   const ownDot = g.node('ReduceSum', [ownProducts, g.int64([-1])], { keepdims: 1, name: 'own_dot' });

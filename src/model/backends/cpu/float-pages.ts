@@ -42,8 +42,7 @@ export class FloatPages implements PageFormat {
           transB: 1,
           alpha: new Float(attentionScale),
         }),
-      values: (weights) =>
-        g.node('MatMul', [weights, this.#segmentSlots(g, value, 'value')], { name: 'past_values' }),
+      values: (weights) => g.node('MatMul', [weights, this.#segmentSlots(g, value, 'value')], { name: 'past_values' }),
     };
   }
 
@@ -70,7 +69,7 @@ export class FloatPages implements PageFormat {
     const bounds = [g.float32Scalar(-FLOAT16_MAX), g.float32Scalar(FLOAT16_MAX)];
     const held = this.type === 'float32' ? rows : g.node('Clip', [rows, ...bounds], { name: 'held_rows' });
     g.nodes('Cast', [held], [STORED.rows], { to: dataTypeCode(this.type), name: 'stored_rows' });
-    g.output(STORED.rows, this.type, [layers.length, 'T', 2 * numKvHeads * headSize]);
+    g.output(STORED.rows, this.type, [2 * layers.length, 'T', numKvHeads * headSize]);
   }
 
   /** The slots of the segments' pages, [V, KH, n * page size, HS]. */

@@ -6,8 +6,8 @@
 import type { Architecture } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { dataTypeCode } from '../../graph/data-type.js';
-import { applyHadamardToRows, powerOfTwoFactor } from './hadamard.js';
 import { ATTENTION_INPUTS } from './attention-inputs.js';
+import { applyHadamardToRows, powerOfTwoFactor } from './hadamard.js';
 import { cacheInputs, STORED } from './page-names.js';
 import type { PageFormat, Segments } from './pages.js';
 
@@ -26,8 +26,9 @@ export class Int8Pages implements PageFormat {
     const { layers, numKvHeads, headSize } = this.architecture;
     layers.forEach((_, layer) => {
       const { key, value, scale } = cacheInputs(layer);
-      for (const name of [key, value]) g.input(name, 'int8', ['pages', numKvHeads * this.blockSize * headSize]);
-      g.input(scale, 'float32', ['pages', 2 * numKvHeads * this.blockSize]);
+      g.input(key, 'int8', ['pages', numKvHeads, headSize, this.blockSize]);
+      g.input(value, 'int8', ['pages', numKvHeads, this.blockSize, headSize]);
+      g.input(scale, 'float32', ['pages', 2 * numKvHeads, 1, this.blockSize]);
     });
     const pages = g.node('Shape', [ATTENTION_INPUTS.segmentPages], { start: 1, name: 'pages_each' });
     this.#ones = g.node('Expand', [g.constant('float32', [1, 1], Float32Array.of(1)), pages], { name: 'page_ones' });
@@ -48,9 +49,8 @@ export class Int8Pages implements PageFormat {
 
   segments(g: GraphBuilder, layer: number): Segments {
     const { scale } = cacheInputs(layer);
-    const pages = g.node('Gather', [scale, ATTENTION_INPUTS.segmentPages], { axis: 0, name: 'scale_pages' });
     // [V, n, KH, 1, page size]
-    const scales = this.#splitScales(g, pages, [0, 0]);
+    const scales = this.#scales(g, scale, ATTENTION_INPUTS.segmentPages);
     return {
       scores: (queries) => this.#scores(g, layer, queries, scales.key),
       values: (weights) => this.#values(g, layer, weights, scales.value),
@@ -61,21 +61,17 @@ export class Int8Pages implements PageFormat {
     const { numKvHeads: kvHeads, headSize } = this.architecture;
     const { blockSize } = this;
     const names = cacheInputs(layer);
-    const gathered = g.node('Gather', [names.scale, pages], { axis: 0, name: 'scale_pages' });
-    const scales = this.#splitScales(g, gathered, [-1]);
-    const read = (pool: Value, shape: readonly number[], scale: Value, perm: readonly number[], name: string) => {
+    const scales = this.#scales(g, names.scale, pages);
+    const read = (pool: Value, scale: Value, perm: readonly number[], name: string) => {
       const integers = g.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
-      const byHead = g.node('Reshape', [this.#asFloat32(g, integers), g.int64([-1, ...shape])], {
-        name: `${name}_page_heads`,
-      });
-      const scaled = g.node('Mul', [byHead, scale], { name: `${name}_scaled` });
+      const scaled = g.node('Mul', [this.#asFloat32(g, integers), scale], { name: `${name}_scaled` });
       const ordered = g.node('Transpose', [scaled], { perm, name: `${name}_ordered` });
       return g.node('Reshape', [ordered, g.int64([1, kvHeads, -1, headSize])], { name: `${name}_flat` });
     };
     const column = g.node('Reshape', [scales.value, g.int64([-1, kvHeads, blockSize, 1])], { name: 'value_scales' });
     return {
-      key: read(names.key, [kvHeads, headSize, blockSize], scales.key, [1, 0, 3, 2], 'key'),
-      value: read(names.value, [kvHeads, blockSize, headSize], column, [1, 0, 2, 3], 'value'),
+      key: read(names.key, scales.key, [1, 0, 3, 2], 'key'),
+      value: read(names.value, column, [1, 0, 2, 3], 'value'),
     };
   }
 
@@ -87,23 +83,22 @@ export class Int8Pages implements PageFormat {
 
   store(g: GraphBuilder, rows: Value): void {
     const { layers, numKvHeads } = this.architecture;
-    const { integers, scales } = this.#quantize(g, rows, layers.length);
-    g.nodes('Reshape', [integers, g.int64([layers.length, -1, this.#width])], [STORED.rows], { name: 'stored_rows' });
-    g.nodes('Reshape', [scales, g.int64([layers.length, -1, 2 * numKvHeads])], [STORED.scales], {
-      name: 'stored_scales',
-    });
-    g.output(STORED.rows, 'int8', [layers.length, 'T', this.#width]);
-    g.output(STORED.scales, 'float32', [layers.length, 'T', 2 * numKvHeads]);
+    const count = 2 * layers.length;
+    const { integers, scales } = this.#quantize(g, rows, count);
+    g.nodes('Reshape', [integers, g.int64([count, -1, this.#width])], [STORED.rows], { name: 'stored_rows' });
+    g.nodes('Reshape', [scales, g.int64([count, -1, numKvHeads])], [STORED.scales], { name: 'stored_scales' });
+    g.output(STORED.rows, 'int8', [count, 'T', this.#width]);
+    g.output(STORED.scales, 'float32', [count, 'T', numKvHeads]);
   }
 
   #scores(g: GraphBuilder, layer: number, queries: Value, scales: Value): Value {
-    const { numKvHeads: kvHeads, numHeads, headSize, attentionScale } = this.architecture;
+    const { numKvHeads: kvHeads, numHeads, attentionScale } = this.architecture;
     const range = this.#range(g, queries, 'query');
     const unit = g.node('Div', [queries, range], { name: 'query_unit' });
     const zeroPoint = g.constant('uint8', [], Uint8Array.of(128));
     const rows = g.node('QuantizeLinear', [unit, g.float32Scalar(1 / 127), zeroPoint], { name: 'query_rows' });
     const byPage = g.node('Unsqueeze', [rows, g.int64([1])], { name: 'query_by_page' });
-    const keys = this.#segmentPages(g, cacheInputs(layer).key, [kvHeads, headSize, this.blockSize], 'key');
+    const keys = this.#segmentPages(g, cacheInputs(layer).key, 'key');
     // [V, n, KH, G, page size]
     const products = g.node(
       'MatMulIntegerToFloat',
@@ -128,7 +123,7 @@ export class Int8Pages implements PageFormat {
     const unit = g.node('Div', [scaled, range], { name: 'weight_unit' });
     const none = g.constant('uint8', [], Uint8Array.of(0));
     const rows = g.node('QuantizeLinear', [unit, g.float32Scalar(1 / 255), none], { name: 'weight_rows' });
-    const pages = this.#segmentPages(g, cacheInputs(layer).value, [kvHeads, blockSize, headSize], 'value');
+    const pages = this.#segmentPages(g, cacheInputs(layer).value, 'value');
     const products = g.node(
       'MatMulIntegerToFloat',
       [rows, pages, g.float32Scalar(1 / 255), g.constant('float32', [1], Float32Array.of(1))],
@@ -142,15 +137,15 @@ export class Int8Pages implements PageFormat {
     return g.node('Reshape', [sums, g.int64([-1, kvHeads, numHeads / kvHeads, headSize])], { name: 'past_values' });
   }
 
-  /** Elements of a row's keys and values. */
+  /** Elements of a row's keys, and of its values. */
   get #width(): number {
-    return 2 * this.architecture.numKvHeads * this.architecture.headSize;
+    return this.architecture.numKvHeads * this.architecture.headSize;
   }
 
-  /** Rows [layers, T, 2 * KH * HS] as integers [layers, T, 2 * KH, HS] and what they are to be multiplied by. */
-  #quantize(g: GraphBuilder, rows: Value, layers: number): { integers: Value; scales: Value } {
+  /** Rows [count, T, KH * HS] as integers [count, T, KH, HS] and what they are to be multiplied by. */
+  #quantize(g: GraphBuilder, rows: Value, count: number): { integers: Value; scales: Value } {
     const { numKvHeads, headSize } = this.architecture;
-    const shape = g.int64([layers, -1, 2 * numKvHeads, headSize]);
+    const shape = g.int64([count, -1, numKvHeads, headSize]);
     const heads = g.node('Reshape', [rows, shape], { name: 'present_heads' });
     const range = this.#range(g, heads, 'present');
     const step = g.float32Scalar(1 / 127);
@@ -171,17 +166,15 @@ export class Int8Pages implements PageFormat {
     return g.node('ReduceMax', [magnitudes, g.int64([-1])], { keepdims: 1, name: `${name}_range` });
   }
 
-  /** Pages of the segments, [V, n, ...shape]. */
-  #segmentPages(g: GraphBuilder, pool: Value, shape: readonly number[], name: string): Value {
-    const pages = g.node('Gather', [pool, ATTENTION_INPUTS.segmentPages], { axis: 0, name: `${name}_pages` });
-    return g.node('Reshape', [pages, g.int64([0, 0, ...shape])], { name: `${name}_page_heads` });
+  /** Pages of the segments, [V, n, KH, ...]. */
+  #segmentPages(g: GraphBuilder, pool: Value, name: string): Value {
+    return g.node('Gather', [pool, ATTENTION_INPUTS.segmentPages], { axis: 0, name: `${name}_pages` });
   }
 
-  /** From pages of scales to those of keys and of values, [...outer, KH, 1, page size] each. */
-  #splitScales(g: GraphBuilder, pages: Value, outer: readonly number[]): { key: Value; value: Value } {
+  /** Scales of the keys and of the values of pages [...outer]: [...outer, KH, 1, page size] each. */
+  #scales(g: GraphBuilder, pool: Value, pages: Value): { key: Value; value: Value } {
     const { numKvHeads } = this.architecture;
-    const shape = g.int64([...outer, 2 * numKvHeads, 1, this.blockSize]);
-    const scales = g.node('Reshape', [pages, shape], { name: 'scales' });
+    const scales = g.node('Gather', [pool, pages], { axis: 0, name: 'scale_pages' });
     const [key, value] = g.nodes('Split', [scales, g.int64([numKvHeads, numKvHeads])], 2, {
       axis: -3,
       name: 'key_and_value_scales',

@@ -1,5 +1,5 @@
 /** Prepares a checkpoint for the CPU and loads it. */
-import type { EngineConfig, Precision } from '../../../engine/protocol.js';
+import type { EngineConfig, KvCacheDtype, Precision } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
 import type { Architecture } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
@@ -15,7 +15,7 @@ import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
 import { packModel } from './pack.js';
-import { type CacheType, pageFormat } from './pages.js';
+import { pageFormat } from './pages.js';
 import { kernelTarget } from './processor.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs } from './rows.js';
@@ -28,7 +28,8 @@ interface LoweringChoice {
    * back as it was.
    */
   readonly packed: boolean;
-  readonly cacheType: CacheType;
+  /** That of the cache, unless another is asked for: as near to fp32 as the weights are. */
+  readonly cacheType: KvCacheDtype;
 }
 
 /** Undefined where the CPU has no lowering for a precision. */
@@ -54,7 +55,7 @@ export async function loadCpuModel(
   checkpoint: Checkpoint,
   config: EngineConfig,
   progress: (phase: string, fraction: number) => void,
-): Promise<{ runner: ModelRunner; precision: Precision }> {
+): Promise<{ runner: ModelRunner; precision: Precision; kvCacheDtype: KvCacheDtype }> {
   const precision = config.precision === 'auto' ? automaticPrecision(checkpoint) : config.precision;
   const { architecture } = checkpoint;
   const lowering = loweringOf(precision, architecture);
@@ -62,8 +63,8 @@ export async function loadCpuModel(
     throw new UserError(`--precision ${precision} is not available on the CPU; use fp32, int8, int4 or auto.`);
   }
   const { blockSize } = config;
-  // The reference stays in full precision throughout.
-  const cacheType = (process.env['KVT'] as CacheType) ?? lowering.cacheType;
+  const { kvCacheDtype: wanted = 'auto' } = config;
+  const cacheType = wanted === 'auto' ? lowering.cacheType : wanted;
   const modelFile = await prepareModel(
     ['cpu', precision, cacheType, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
     (g, store) =>
@@ -89,7 +90,7 @@ export async function loadCpuModel(
     await runner.dispose();
     throw error;
   }
-  return { runner, precision };
+  return { runner, precision, kvCacheDtype: cacheType };
 }
 
 /** Bytes of fp32 weights that a CPU's last cache holds: below, 8 bits save nothing and cost accuracy. */
@@ -108,7 +109,7 @@ async function buildCpuGraph(
   checkpoint: Checkpoint,
   lower: typeof fp32Lowering,
   blockSize: number,
-  cacheType: CacheType,
+  cacheType: KvCacheDtype,
   progress: (fraction: number) => void,
 ): Promise<void> {
   const { architecture } = checkpoint;

@@ -8,7 +8,7 @@ import type { WeightWriter } from './weights.js';
 
 export interface CpuLowering {
   readonly lowering: Lowering;
-  /** The layers' rows for the pool, filled in as the decoder is built. */
+  /** The rows for the pool, keys and values of each layer in turn, filled in as the decoder is built. */
   readonly present: readonly Value[];
   /** f32 [1, S, 1], positive: what the decoder's logits are still to be multiplied by, once it is built; or nothing. */
   logitScale(): Value | undefined;
@@ -55,7 +55,7 @@ export function cpuLowering(
       const rope = ropes[architecture.layers[layer]?.rope ?? 0] as RopeTables;
       const headNorm = architecture.qkNorm ? weights.value(`layers.${layer}.headNorm`) : undefined;
       const block = attentionBlock(g, architecture, layer, qkv, rope, headNorm, pages);
-      present.push(block.present);
+      present.push(block.k, block.v);
       return block.output;
     },
     logitRows: (g, rows) => g.node('Gather', [rows, ROW_INPUTS.logitRows], { axis: 1, name: 'logit_rows_of' }),

@@ -8,8 +8,8 @@ export function cacheInputs(layer: number) {
 
 /** Graph outputs with the step's rows, for the pool. */
 export const STORED = {
-  /** [layers, T, 2 * KV heads * head size] in the pool's type: each row's keys and then its values. */
+  /** [2 * layers, T, KV heads * head size] in the pool's type: keys and values of each layer in turn. */
   rows: 'present',
-  /** f32 [layers, T, 2 * KV heads] what the elements of each head are multiplied by, where the cache has scales. */
+  /** f32 [2 * layers, T, KV heads] what the elements of each head are multiplied by, where the cache has scales. */
   scales: 'present_scales',
 } as const;

@@ -1,11 +1,9 @@
 /** How a layer's pages are kept: one format for each type of cache, which knows how they are written, read and multiplied. */
+import type { KvCacheDtype } from '../../../engine/protocol.js';
 import type { Architecture } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { FloatPages } from './float-pages.js';
 import { Int8Pages } from './int8-pages.js';
-
-/** Element type of the pool. Fewer bytes make decodes faster; whatever is not a product of two of its elements is f32. */
-export type CacheType = 'float32' | 'float16' | 'int8';
 
 /**
  * V segments of n pages each, KH KV heads, G query heads for each of them, HS elements of a head. All values are f32, unless
@@ -20,9 +18,9 @@ export interface PageFormat {
   segments(g: GraphBuilder, layer: number): Segments;
   /** Keys and values of pages i32 [P]: [1, KH, P * page size, HS] each. */
   slots(g: GraphBuilder, layer: number, pages: Value): { key: Value; value: Value };
-  /** Keys and values of rows [1, T, 2 * KH * HS], as they will be when they are read back. */
+  /** Keys or values of rows [1, T, KH * HS], as they will be when they are read back. */
   asStored(g: GraphBuilder, rows: Value): Value;
-  /** Adds the outputs that the pool takes, from the rows [layers, T, 2 * KH * HS] of all layers. */
+  /** Adds the outputs that the pool takes, from the rows [2 * layers, T, KH * HS]: keys and values of each layer in turn. */
   store(g: GraphBuilder, rows: Value): void;
 }
 
@@ -33,6 +31,6 @@ export interface Segments {
   values(weights: Value): Value;
 }
 
-export function pageFormat(type: CacheType, architecture: Architecture, blockSize: number): PageFormat {
+export function pageFormat(type: KvCacheDtype, architecture: Architecture, blockSize: number): PageFormat {
   return type === 'int8' ? new Int8Pages(architecture, blockSize) : new FloatPages(type, architecture, blockSize);
 }

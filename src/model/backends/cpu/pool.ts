@@ -4,8 +4,8 @@
  * [pages, KV heads, head size, page size], and scales [pages, 2 * KV heads, page size] stand beside them, of keys and then
  * of values. Page 0 belongs to nobody and is always masked; block b of the engine is page b + 1.
  */
+import type { KvCacheDtype } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
-import type { CacheType } from './pages.js';
 import { asArrayBuffer } from './shared-memory.js';
 
 export interface PoolShape {
@@ -15,7 +15,7 @@ export interface PoolShape {
   /** Tokens of a block. */
   readonly blockSize: number;
   readonly numBlocks: number;
-  readonly type: CacheType;
+  readonly type: KvCacheDtype;
 }
 
 /** f32, the bits of f16, or 8-bit integers. */
@@ -34,9 +34,9 @@ const ALIGNMENT = 4;
 
 /** Rows of a step, as they leave the graph. */
 export interface StoredRows {
-  /** [layers, rows, 2 * KV heads * head size]: each row's keys and then its values. */
+  /** [2 * layers, rows, KV heads * head size]: keys and values of each layer in turn. */
   readonly rows: CacheArray;
-  /** [layers, rows, 2 * KV heads], where the pool has scales. */
+  /** [2 * layers, rows, KV heads], where the pool has scales. */
   readonly scales: Float32Array | undefined;
 }
 
@@ -71,9 +71,16 @@ export class CachePool {
     const layers = Array.from({ length: shape.layers }, (_, layer) => layer * layerBytes);
     this.keys = layers.map((start) => rows(start));
     this.values = layers.map((start) => rows(start + rowBytes));
-    this.scales = page.scales === 0 ? [] : layers.map((start) => {
-      return new Float32Array(asArrayBuffer(this.memory, start + 2 * rowBytes, scaleBytes), 0, pages * page.scales);
-    });
+    this.scales =
+      page.scales === 0
+        ? []
+        : layers.map((start) => {
+            return new Float32Array(
+              asArrayBuffer(this.memory, start + 2 * rowBytes, scaleBytes),
+              0,
+              pages * page.scales,
+            );
+          });
   }
 
   /** The pool of as many blocks as fit into `bytes`. Throws UserError when none does or the memory is not to be had. */
@@ -99,6 +106,7 @@ export class CachePool {
     const { layers, kvHeads, headSize, blockSize, type } = this.shape;
     const rows = slots.length;
     const kvWidth = kvHeads * headSize;
+    const valuesBehind = rows * kvWidth;
     const page = pageElements(this.shape).rows;
     // Elements between a key's neighbours: integers lie transposed.
     const keyStride = type === 'int8' ? blockSize : 1;
@@ -111,13 +119,13 @@ export class CachePool {
         const block = Math.floor(slot / blockSize);
         const place = slot - block * blockSize;
         let head = block * page;
-        let source = (layer * rows + row) * 2 * kvWidth;
+        let source = (2 * layer * rows + row) * kvWidth;
         for (let h = 0; h < kvHeads; h++) {
           let key = head + place * keyStart;
           const value = head + place * headSize;
           for (let i = 0; i < headSize; i++) {
             keys[key] = present[source + i] as number;
-            values[value + i] = present[source + kvWidth + i] as number;
+            values[value + i] = present[source + valuesBehind + i] as number;
             key += keyStride;
           }
           head += blockSize * headSize;
@@ -130,14 +138,16 @@ export class CachePool {
 
   #writeScales(scales: Float32Array, slots: Int32Array): void {
     const { kvHeads, blockSize } = this.shape;
-    const width = 2 * kvHeads;
-    for (const [layer, target] of this.scales.entries()) {
-      for (let row = 0; row < slots.length; row++) {
-        const slot = slots[row] as number;
-        const block = Math.floor(slot / blockSize);
-        const source = (layer * slots.length + row) * width;
-        for (let h = 0; h < width; h++) {
-          target[(block * width + h) * blockSize + slot - block * blockSize] = scales[source + h] as number;
+    let source = 0;
+    for (const target of this.scales) {
+      for (const first of [0, kvHeads]) {
+        for (const slot of slots) {
+          const block = Math.floor(slot / blockSize);
+          let place = (2 * block * kvHeads + first) * blockSize + slot - block * blockSize;
+          for (let head = 0; head < kvHeads; head++) {
+            target[place] = scales[source++] as number;
+            place += blockSize;
+          }
         }
       }
     }

@@ -24,11 +24,8 @@ export function prefillAttention(
 
   // Earlier rows of a chunk are seen as they will be seen in the pool: then a result does not depend on how a prompt was
   // cut into chunks, nor on what of it was cached.
-  const kvWidth = kvHeads * headSize;
-  const [k, v] = g.nodes('Split', [format.asStored(g, rows.present), g.int64([kvWidth, kvWidth])], 2, {
-    axis: 2,
-    name: 'prefill_k_v',
-  }) as [Value, Value];
+  const k = format.asStored(g, rows.k);
+  const v = format.asStored(g, rows.v);
 
   /** Rows [1, T, KH * HS] to [1, KH, T, HS]. */
   const heads = (x: Value, name: string) =>

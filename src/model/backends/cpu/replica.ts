@@ -3,8 +3,8 @@ import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { StepBatch, StepLogits } from '../../runner.js';
 import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
-import type { CacheArray, CachePool } from './pool.js';
 import { cacheInputs, STORED } from './page-names.js';
+import type { CacheArray, CachePool } from './pool.js';
 import { createSession } from './session.js';
 import { StepInputBuilder } from './step-inputs.js';
 
@@ -81,19 +81,19 @@ export class LocalReplica implements Replica {
 }
 
 function cacheFeeds({ keys, values, scales, shape }: CachePool): Record<string, Tensor> {
-  const { numBlocks, kvHeads, type } = shape;
+  const { numBlocks, kvHeads, headSize, blockSize, type } = shape;
+  const pages = numBlocks + 1;
   // Floats are gathered head by head, integers page by page.
-  const rows = (numBlocks + 1) * (type === 'int8' ? 1 : kvHeads);
+  const rows = [pages * kvHeads, blockSize * headSize];
   const feeds: Record<string, Tensor> = {};
   for (let layer = 0; layer < shape.layers; layer++) {
     const names = cacheInputs(layer);
-    const feed = (name: string, elementType: Tensor.Type, data: CacheArray) => {
-      feeds[name] = new Tensor(elementType, data, [rows, data.length / rows]);
-    };
-    feed(names.key, type, keys[layer] as CacheArray);
-    feed(names.value, type, values[layer] as CacheArray);
+    const key = keys[layer] as CacheArray;
+    const value = values[layer] as CacheArray;
+    feeds[names.key] = new Tensor(type, key, type === 'int8' ? [pages, kvHeads, headSize, blockSize] : rows);
+    feeds[names.value] = new Tensor(type, value, type === 'int8' ? [pages, kvHeads, blockSize, headSize] : rows);
     const scale = scales[layer];
-    if (scale !== undefined) feed(names.scale, 'float32', scale);
+    if (scale !== undefined) feeds[names.scale] = new Tensor('float32', scale, [pages, 2 * kvHeads, 1, blockSize]);
   }
   return feeds;
 }

@@ -33,7 +33,7 @@ export interface RopeTables {
 
 /**
  * From packed rows [1, T, (heads + 2 KV heads) * head size] to attention's output [1, T, heads * head size]: norms of
- * single heads, rotation, attention. Returns the layer's rows for the pool as well, [1, T, 2 * KV heads * head size].
+ * single heads, rotation, attention. Returns the layer's k and v for the pool as well, [1, T, KV heads * head size] each.
  */
 export function attentionBlock(
   g: GraphBuilder,
@@ -43,7 +43,7 @@ export function attentionBlock(
   rope: RopeTables,
   headNorm: Value | undefined,
   pages: PageFormat,
-): { output: Value; present: Value } {
+): { output: Value; k: Value; v: Value } {
   const { numHeads, numKvHeads, headSize } = architecture;
   const prefix = `layers.${layer}`;
   const qWidth = numHeads * headSize;
@@ -75,6 +75,5 @@ export function attentionBlock(
   });
   const heads = g.scope(prefix, () => pages.prepareHeads(g, roped, qWidth + kvWidth));
   const [q, k] = split(heads, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
-  const present = g.node('Concat', [k, v], { axis: 2, name: `${prefix}.present` });
-  return { output: pagedAttention(g, { architecture, layer, rows: { q, present }, pages }), present };
+  return { output: pagedAttention(g, { architecture, layer, rows: { q, k, v }, pages }), k, v };
 }

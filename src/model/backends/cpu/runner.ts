@@ -4,12 +4,12 @@
  * another's after every node, and with many rows that costs more than reading the weights several times.
  */
 import { availableParallelism } from 'node:os';
+import type { KvCacheDtype } from '../../../engine/protocol.js';
 import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import { divide, type Share } from './divide.js';
 import { LogitsJoiner } from './join.js';
 import { Pace } from './pace.js';
-import type { CacheType } from './pages.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
 import { ThreadReplica } from './replica-client.js';
@@ -19,7 +19,7 @@ export interface CpuRunnerOptions {
   readonly modelFile: string;
   readonly architecture: Architecture;
   readonly blockSize: number;
-  readonly cacheType: CacheType;
+  readonly cacheType: KvCacheDtype;
   /** Bytes of the paged cache. */
   readonly kvCacheMemory: number;
   /** 0 takes one thread a core. */

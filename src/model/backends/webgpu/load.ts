@@ -1,7 +1,7 @@
 /** Prepares a checkpoint for WebGPU, or takes an exported graph as it is, and loads it. */
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { EngineConfig, Precision } from '../../../engine/protocol.js';
+import type { EngineConfig, KvCacheDtype, Precision } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
 import type { Architecture } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
@@ -21,8 +21,12 @@ export async function loadWebGpuModel(
   config: EngineConfig,
   adapter: Adapter,
   progress: (phase: string, fraction: number) => void,
-): Promise<{ runner: WebGpuRunner; precision: Precision }> {
+): Promise<{ runner: WebGpuRunner; precision: Precision; kvCacheDtype: KvCacheDtype }> {
   const { architecture } = checkpoint;
+  const { kvCacheDtype = 'auto' } = config;
+  if (kvCacheDtype !== 'auto' && kvCacheDtype !== 'float16') {
+    throw new UserError(`--kv-cache-dtype ${kvCacheDtype} is not available on the GPU; use float16 or auto.`);
+  }
   checkShapes(architecture, config.blockSize);
   const graph =
     checkpoint.graphFile === undefined
@@ -63,7 +67,7 @@ export async function loadWebGpuModel(
     await runner.dispose();
     throw error;
   }
-  return { runner, precision: graph.precision ?? 'fp16' };
+  return { runner, precision: graph.precision ?? 'fp16', kvCacheDtype: 'float16' };
 }
 
 export interface LoadableGraph {
