@@ -36,12 +36,12 @@ export function tinyRunner(
   name: string,
   kvCacheMemory: number,
   precision: Precision = 'fp32',
-  blockSize = 16,
+  config: Partial<EngineConfig> = {},
 ): () => ModelRunner {
   const cache = temporaryDirectory();
   let runner: ModelRunner;
   beforeAll(async () => {
-    runner = await loadTiny(cache, { model: resolve(TINY_MODELS, name), precision, kvCacheMemory, blockSize });
+    runner = await loadTiny(cache, { model: resolve(TINY_MODELS, name), precision, kvCacheMemory, ...config });
   });
   afterAll(() => runner.dispose());
   return () => runner;

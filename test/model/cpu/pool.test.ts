@@ -21,50 +21,67 @@ describe('the pool of the CPU cache', () => {
     expect(() => CachePool.ofBytes(bytes, shape)).toThrow(UserError);
   });
 
-  it.each(['float32', 'int8'] as const)(
-    'puts every head of every row into its slot, and nothing else, in %s',
-    (type) => {
-      fc.assert(
-        fc.property(fc.uniqueArray(fc.nat(34), { minLength: 1, maxLength: 8 }), (slots) => {
-          const { layers, kvHeads, headSize, blockSize } = shape;
-          const pool = new CachePool({ ...shape, type, numBlocks: 6 });
-          const rows = slots.length;
-          // Different numbers, none of them zero, as far as 8 bits have any.
-          const number = (i: number) => (type === 'int8' ? (i % 127) + 1 : i + 1);
-          const length = 2 * layers * rows * kvHeads * headSize;
-          pool.write(
-            {
-              rows: (type === 'int8' ? Int8Array : Float32Array).from(Array.from({ length }, (_, i) => number(i))),
-              scales: type === 'int8' ? Float32Array.from({ length: length / headSize }, (_, i) => i + 1) : undefined,
-            },
-            Int32Array.from(slots),
-          );
-          for (let slot = 0; slot < 35; slot++) {
-            const row = slots.indexOf(slot);
-            const page = Math.floor(slot / blockSize);
-            const place = slot % blockSize;
-            for (let layer = 0; layer < layers; layer++) {
-              for (let head = 0; head < kvHeads; head++) {
-                for (const kind of [0, 1]) {
-                  const source = ((2 * layer + kind) * rows + row) * kvHeads + head;
-                  const pools = kind === 0 ? pool.keys : pool.values;
-                  for (let i = 0; i < headSize; i++) {
-                    const inHead = type === 'int8' && kind === 0 ? i * blockSize + place : place * headSize + i;
-                    const found = pools[layer]![(page * kvHeads + head) * blockSize * headSize + inHead];
-                    expect(found).toBe(row < 0 ? 0 : number(source * headSize + i));
-                  }
-                  if (type !== 'int8') continue;
-                  const scale = pool.scales[layer]![(page * 2 * kvHeads + kind * kvHeads + head) * blockSize + place];
-                  expect(scale).toBe(row < 0 ? 0 : source + 1);
-                }
-              }
+  /** Slots of a step's rows: some neighbours, as a prompt's are, and any others. */
+  const anySlots = fc
+    .tuple(fc.nat(30), fc.nat(14), fc.uniqueArray(fc.nat(34), { minLength: 1, maxLength: 5 }))
+    .map(([first, count, others]) => {
+      const neighbours = Array.from({ length: Math.min(count, 35 - first) }, (_, i) => first + i);
+      return [...neighbours, ...others.filter((slot) => slot < first || slot >= first + count)];
+    })
+    .filter((slots) => slots.length > 0);
+
+  /** Copied element by element, and four bytes at a time. */
+  it.each([
+    { type: 'float32', headSize: 4, blockSize: 5 },
+    { type: 'float16', headSize: 4, blockSize: 5 },
+    { type: 'float16', headSize: 3, blockSize: 5 },
+    { type: 'int8', headSize: 4, blockSize: 5 },
+    { type: 'int8', headSize: 6, blockSize: 8 },
+    { type: 'int8', headSize: 8, blockSize: 8 },
+  ] as const)('puts every head into its slot, and nothing else, in $type, $headSize by $blockSize', (kind) => {
+    const { type, headSize, blockSize } = kind;
+    fc.assert(
+      fc.property(anySlots, (slots) => {
+        const { layers, kvHeads } = shape;
+        const pool = new CachePool({ layers, kvHeads, ...kind, numBlocks: 6 });
+        const rows = slots.length;
+        // Different numbers, none of them zero, as far as 8 bits have any; of either sign.
+        const number = (i: number) => (type === 'int8' ? (i % 255) - 127 || -128 : i + 1);
+        const length = 2 * layers * rows * kvHeads * headSize;
+        const numbers = Array.from({ length }, (_, i) => number(i));
+        pool.write(
+          {
+            rows: { float32: Float32Array, float16: Uint16Array, int8: Int8Array }[type].from(numbers),
+            scales: type === 'int8' ? Float32Array.from({ length: length / headSize }, (_, i) => i + 1) : undefined,
+          },
+          Int32Array.from(slots),
+        );
+        for (let slot = 0; slot < 35; slot++) {
+          const row = slots.indexOf(slot);
+          const page = Math.floor(slot / blockSize);
+          const place = slot % blockSize;
+          for (let matrix = 0; matrix < 2 * layers; matrix++) {
+            const layer = Math.floor(matrix / 2);
+            const isKey = matrix % 2 === 0;
+            for (let head = 0; head < kvHeads; head++) {
+              const source = (matrix * rows + row) * kvHeads + head;
+              const pageHead = (isKey ? pool.keys : pool.values)[layer]!.subarray(
+                (page * kvHeads + head) * blockSize * headSize,
+              );
+              const found = Array.from({ length: headSize }, (_, i) =>
+                type === 'int8' && isKey ? pageHead[i * blockSize + place] : pageHead[place * headSize + i],
+              );
+              expect(found).toEqual(found.map((_, i) => (row < 0 ? 0 : number(source * headSize + i))));
+              if (type !== 'int8') continue;
+              const scaleRow = page * 2 * kvHeads + (isKey ? 0 : kvHeads) + head;
+              expect(pool.scales[layer]![scaleRow * blockSize + place]).toBe(row < 0 ? 0 : source + 1);
             }
           }
-        }),
-        { numRuns: 30 },
-      );
-    },
-  );
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
 
   it.each(['float16', 'int8'] as const)('copies pages of %s whole', (type) => {
     const pool = new CachePool({ ...shape, type, numBlocks: 6 });

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Precision } from '../../../src/engine/protocol.js';
+import type { KvCacheDtype, Precision } from '../../../src/engine/protocol.js';
+import { UserError } from '../../../src/errors.js';
 import { loadModel } from '../../../src/model/load.js';
 import type { ModelRunner } from '../../../src/model/runner.js';
 import { continueGreedily, type ExpectedCase, matchesUpToGap, readExpected } from '../../support/greedy.js';
@@ -20,7 +21,7 @@ afterAll(() => {
   rmSync(cache, { recursive: true });
 });
 
-async function load(model: string, precision: Precision | 'auto', kvCacheMemory: number) {
+async function load(model: string, precision: Precision | 'auto', kvCacheMemory: number, kvCacheDtype?: KvCacheDtype) {
   const config = {
     device: 'cpu',
     threads: 2,
@@ -28,7 +29,7 @@ async function load(model: string, precision: Precision | 'auto', kvCacheMemory:
     maxNumBatchedTokens: 512,
     maxModelLen: undefined,
   } as const;
-  return loadModel({ ...config, model, precision, kvCacheMemory, blockSize: 32 }, () => {});
+  return loadModel({ ...config, model, precision, kvCacheMemory, kvCacheDtype, blockSize: 32 }, () => {});
 }
 
 describe.each(readdirSync(join(FIXTURES, 'models')))('%s in int8', (name) => {
@@ -49,11 +50,34 @@ describe.each(readdirSync(join(FIXTURES, 'models')))('%s in int8', (name) => {
   });
 });
 
+describe('the type of the cache', () => {
+  const model = join(FIXTURES, 'models', 'tiny-llama');
+
+  it('is refused where the precision has no such cache, with those it has', async () => {
+    await expect(load(model, 'int8', 2 ** 22, 'int8')).rejects.toThrow(
+      '--kv-cache-dtype int8 is not available for this model in int8; use float16, float32 or auto.',
+    );
+    await expect(load(model, 'fp32', 2 ** 22, 'int8')).rejects.toThrow(UserError);
+  });
+
+  it('is what was asked for, and decides how many blocks fit', async () => {
+    const blocks = await Promise.all(
+      (['float32', 'float16'] as const).map(async (type) => {
+        const { runner, kvCacheDtype } = await load(model, 'fp32', 2 ** 22, type);
+        await runner.dispose();
+        expect(kvCacheDtype).toBe(type);
+        return runner.numBlocks;
+      }),
+    );
+    expect(blocks[1]).toBe(2 * blocks[0]! + 1);
+  });
+});
+
 describe('the bundled model in int8', () => {
   let runner: ModelRunner;
   beforeAll(async () => {
     const loaded = await load(BUNDLED, 'auto', 64 * 2 ** 20);
-    expect(loaded.precision).toBe('int8');
+    expect([loaded.precision, loaded.kvCacheDtype]).toEqual(['int8', 'int8']);
     runner = loaded.runner;
   });
   afterAll(async () => {

@@ -93,7 +93,7 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
 });
 
 describe('sums over many segments', () => {
-  const runner = tinyRunner('tiny-llama', 16 * 2 ** 20, 'fp32', LARGE_BLOCK);
+  const runner = tinyRunner('tiny-llama', 16 * 2 ** 20, 'fp32', { blockSize: LARGE_BLOCK });
   const lengths = Array.from({ length: 8 }, (_, i) => LARGE_BLOCK * (i + 1) - 20);
 
   it('have the same bits beside sequences of any number of segments', async () => {

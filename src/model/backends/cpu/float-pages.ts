@@ -27,10 +27,6 @@ export class FloatPages implements PageFormat {
     this.#segmentRows = this.#rowsOf(g, pages, 'segment_rows_of_pool');
   }
 
-  prepareHeads(_: GraphBuilder, rows: Value): Value {
-    return rows;
-  }
-
   segments(g: GraphBuilder, layer: number): Segments {
     const { attentionScale } = this.architecture;
     const { key, value } = cacheInputs(layer);

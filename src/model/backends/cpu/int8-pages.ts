@@ -1,13 +1,12 @@
 /**
- * Pages of 8 bits with a scale for each head of each token, multiplied in integers, by which nothing is converted. Keys lie
- * transposed in their page, as integer products take them. Heads are rotated first (`rotation.ts` does it to values), since
- * rope leaves a few elements of keys much larger than the rest.
+ * Pages of 8 bits with a scale for each head of each token, multiplied in integers, so that nothing is converted. Keys lie
+ * transposed in their page, as integer products take them. A head's numbers are alike enough for one scale: keys are
+ * balanced (`balance.ts`) and values rotated (`rotation.ts`).
  */
 import type { Architecture } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { dataTypeCode } from '../../graph/data-type.js';
 import { ATTENTION_INPUTS } from './attention-inputs.js';
-import { applyHadamardToRows, powerOfTwoFactor } from './hadamard.js';
 import { cacheInputs, STORED } from './page-names.js';
 import type { PageFormat, Segments } from './pages.js';
 
@@ -34,19 +33,6 @@ export class Int8Pages implements PageFormat {
     this.#ones = g.node('Expand', [g.constant('float32', [1, 1], Float32Array.of(1)), pages], { name: 'page_ones' });
   }
 
-  prepareHeads(g: GraphBuilder, rows: Value, width: number): Value {
-    const { headSize } = this.architecture;
-    const block = powerOfTwoFactor(headSize);
-    if (block === 1) return rows;
-    const hadamard = new Float32Array(block * block);
-    for (let i = 0; i < block; i++) hadamard[i * block + i] = 1;
-    applyHadamardToRows(hadamard, block, block);
-    const blocks = g.node('Reshape', [rows, g.int64([1, -1, block])], { name: 'head_blocks' });
-    const matrix = g.constant('float32', [block, block], hadamard);
-    const rotated = g.node('MatMul', [blocks, matrix], { name: 'rotated_heads' });
-    return g.node('Reshape', [rotated, g.int64([1, -1, width])], { name: 'rotated_rows' });
-  }
-
   segments(g: GraphBuilder, layer: number): Segments {
     const { scale } = cacheInputs(layer);
     // [V, n, KH, 1, page size]
@@ -62,38 +48,45 @@ export class Int8Pages implements PageFormat {
     const { blockSize } = this;
     const names = cacheInputs(layer);
     const scales = this.#scales(g, names.scale, pages);
-    const read = (pool: Value, scale: Value, perm: readonly number[], name: string) => {
-      const integers = g.node('Gather', [pool, pages], { axis: 0, name: `${name}_pages` });
-      const scaled = g.node('Mul', [this.#asFloat32(g, integers), scale], { name: `${name}_scaled` });
-      const ordered = g.node('Transpose', [scaled], { perm, name: `${name}_ordered` });
-      return g.node('Reshape', [ordered, g.int64([1, kvHeads, -1, headSize])], { name: `${name}_flat` });
+    /** From integers [P, KH, page size, HS], and scales of as many rows: all of a head's slots behind each other. */
+    const read = (integers: Value, scale: Value, name: string) => {
+      const byHead = (x: Value, what: string) =>
+        g.node('Transpose', [x], { perm: [1, 0, 2, 3], name: `${name}_${what}_by_head` });
+      const rows = g.node('Reshape', [byHead(integers, 'integers'), g.int64([-1, headSize])], { name: `${name}_rows` });
+      const steps = g.node('Reshape', [byHead(scale, 'scales'), g.int64([-1])], { name: `${name}_steps` });
+      const shape = g.int64([1, kvHeads, -1, headSize]);
+      return g.node('Reshape', [this.#multiplied(g, rows, steps), shape], { name: `${name}_flat` });
     };
-    const column = g.node('Reshape', [scales.value, g.int64([-1, kvHeads, blockSize, 1])], { name: 'value_scales' });
-    return {
-      key: read(names.key, scales.key, [1, 0, 3, 2], 'key'),
-      value: read(names.value, column, [1, 0, 2, 3], 'value'),
-    };
+    const keys = g.node('Gather', [names.key, pages], { axis: 0, name: 'key_pages' });
+    // Of matrices one behind the other, as that is what transposes fast.
+    const columns = g.node('Reshape', [keys, g.int64([-1, headSize, blockSize])], { name: 'key_columns' });
+    const slots = g.node('Transpose', [columns], { perm: [0, 2, 1], name: 'key_slots' });
+    const pageKeys = g.node('Reshape', [slots, g.int64([-1, kvHeads, blockSize, headSize])], {
+      name: 'key_page_slots',
+    });
+    const pageValues = g.node('Gather', [names.value, pages], { axis: 0, name: 'value_pages' });
+    return { key: read(pageKeys, scales.key, 'key'), value: read(pageValues, scales.value, 'value') };
   }
 
   asStored(g: GraphBuilder, rows: Value): Value {
-    const { integers, scales } = this.#quantize(g, rows, 1);
-    const read = g.node('Mul', [this.#asFloat32(g, integers), scales], { name: 'read_back' });
-    return g.node('Reshape', [read, g.int64([1, -1, this.#width])], { name: 'read_back_rows' });
+    const { integers, steps } = this.#quantize(g, rows);
+    const shape = g.int64([1, -1, this.#width]);
+    return g.node('Reshape', [this.#multiplied(g, integers, steps), shape], { name: 'read_back_rows' });
   }
 
   store(g: GraphBuilder, rows: Value): void {
     const { layers, numKvHeads } = this.architecture;
     const count = 2 * layers.length;
-    const { integers, scales } = this.#quantize(g, rows, count);
+    const { integers, steps } = this.#quantize(g, rows);
     g.nodes('Reshape', [integers, g.int64([count, -1, this.#width])], [STORED.rows], { name: 'stored_rows' });
-    g.nodes('Reshape', [scales, g.int64([count, -1, numKvHeads])], [STORED.scales], { name: 'stored_scales' });
+    g.nodes('Reshape', [steps, g.int64([count, -1, numKvHeads])], [STORED.scales], { name: 'stored_scales' });
     g.output(STORED.rows, 'int8', [count, 'T', this.#width]);
     g.output(STORED.scales, 'float32', [count, 'T', numKvHeads]);
   }
 
   #scores(g: GraphBuilder, layer: number, queries: Value, scales: Value): Value {
     const { numKvHeads: kvHeads, numHeads, attentionScale } = this.architecture;
-    const range = this.#range(g, queries, 'query');
+    const range = this.#range(g, queries, 'query', 1);
     const unit = g.node('Div', [queries, range], { name: 'query_unit' });
     const zeroPoint = g.constant('uint8', [], Uint8Array.of(128));
     const rows = g.node('QuantizeLinear', [unit, g.float32Scalar(1 / 127), zeroPoint], { name: 'query_rows' });
@@ -142,28 +135,28 @@ export class Int8Pages implements PageFormat {
     return this.architecture.numKvHeads * this.architecture.headSize;
   }
 
-  /** Rows [count, T, KH * HS] as integers [count, T, KH, HS] and what they are to be multiplied by. */
-  #quantize(g: GraphBuilder, rows: Value, count: number): { integers: Value; scales: Value } {
-    const { numKvHeads, headSize } = this.architecture;
-    const shape = g.int64([count, -1, numKvHeads, headSize]);
-    const heads = g.node('Reshape', [rows, shape], { name: 'present_heads' });
-    const range = this.#range(g, heads, 'present');
-    const step = g.float32Scalar(1 / 127);
-    const unit = g.node('Div', [heads, range], { name: 'present_unit' });
-    const zeroPoint = g.constant('int8', [], Int8Array.of(0));
-    return {
-      integers: g.node('QuantizeLinear', [unit, step, zeroPoint], { name: 'present_integers' }),
-      scales: g.node('Mul', [range, step], { name: 'present_scales_of_heads' }),
-    };
+  /** Heads of rows [..., KH * HS] as integers [heads of all rows, HS], and what those of each are to be multiplied by. */
+  #quantize(g: GraphBuilder, rows: Value): { integers: Value; steps: Value } {
+    const heads = g.node('Reshape', [rows, g.int64([-1, this.architecture.headSize])], { name: 'present_heads' });
+    const range = this.#range(g, heads, 'present', 0);
+    const steps = g.node('Mul', [range, g.float32Scalar(1 / 127)], { name: 'present_steps' });
+    const output_dtype = dataTypeCode('int8');
+    const integers = g.node('QuantizeLinear', [heads, steps], { axis: 0, output_dtype, name: 'present_integers' });
+    return { integers, steps };
+  }
+
+  /** Each row of integers [rows, HS] times its step. */
+  #multiplied(g: GraphBuilder, integers: Value, steps: Value): Value {
+    return g.node('DequantizeLinear', [integers, steps], { axis: 0, name: 'multiplied' });
   }
 
   /**
    * The largest magnitude of each head. Of a head of zeros it is zero: whatever its integers are then, they are multiplied
    * by it in the end.
    */
-  #range(g: GraphBuilder, heads: Value, name: string): Value {
+  #range(g: GraphBuilder, heads: Value, name: string, keepdims: 0 | 1): Value {
     const magnitudes = g.node('Abs', [heads], { name: `${name}_abs` });
-    return g.node('ReduceMax', [magnitudes, g.int64([-1])], { keepdims: 1, name: `${name}_range` });
+    return g.node('ReduceMax', [magnitudes, g.int64([-1])], { keepdims, name: `${name}_range` });
   }
 
   /** Pages of the segments, [V, n, KH, ...]. */
@@ -180,9 +173,5 @@ export class Int8Pages implements PageFormat {
       name: 'key_and_value_scales',
     }) as [Value, Value];
     return { key, value };
-  }
-
-  #asFloat32(g: GraphBuilder, integers: Value): Value {
-    return g.node('Cast', [integers], { to: dataTypeCode('float32'), name: 'integers_f32' });
   }
 }

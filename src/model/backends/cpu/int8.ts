@@ -125,7 +125,7 @@ async function storeParameters(
   };
 
   await weights.floats('embedding', [architecture.vocabSize, architecture.hiddenSize], await read('embedding'));
-  await weights.norms(checkpoint, true);
+  await weights.norms(checkpoint, true, (layer) => parameters.balance(layer));
   const block = downBlock(architecture);
   const hadamard = new Float32Array(block * block);
   for (let i = 0; i < block; i++) hadamard[i * block + i] = 1;

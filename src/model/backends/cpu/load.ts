@@ -28,8 +28,8 @@ interface LoweringChoice {
    * back as it was.
    */
   readonly packed: boolean;
-  /** That of the cache, unless another is asked for: as near to fp32 as the weights are. */
-  readonly cacheType: KvCacheDtype;
+  /** What the cache may be in: first what it is in unless another is asked for. */
+  readonly cacheTypes: readonly [KvCacheDtype, ...KvCacheDtype[]];
 }
 
 /** Undefined where the CPU has no lowering for a precision. */
@@ -37,13 +37,14 @@ function loweringOf(precision: Precision, architecture: Architecture): LoweringC
   const inBlocks = (bits: 4 | 8): LoweringChoice => ({
     lower: (...args) => blockLowering(bits, ...args),
     packed: false,
-    cacheType: 'float16',
+    cacheTypes: ['float16', 'float32'],
   });
   switch (precision) {
     case 'fp32':
-      return { lower: fp32Lowering, packed: true, cacheType: 'float32' };
+      return { lower: fp32Lowering, packed: true, cacheTypes: ['float32', 'float16'] };
     case 'int8':
-      return canRotate(architecture) ? { lower: int8Lowering, packed: true, cacheType: 'int8' } : inBlocks(8);
+      if (!canRotate(architecture)) return inBlocks(8);
+      return { lower: int8Lowering, packed: true, cacheTypes: ['int8', 'float16', 'float32'] };
     case 'int4':
       return inBlocks(4);
     case 'fp16':
@@ -64,7 +65,14 @@ export async function loadCpuModel(
   }
   const { blockSize } = config;
   const { kvCacheDtype: wanted = 'auto' } = config;
-  const cacheType = wanted === 'auto' ? lowering.cacheType : wanted;
+  const { cacheTypes } = lowering;
+  const cacheType = wanted === 'auto' ? cacheTypes[0] : wanted;
+  if (!cacheTypes.includes(cacheType)) {
+    const known = cacheTypes.join(', ');
+    throw new UserError(
+      `--kv-cache-dtype ${wanted} is not available for this model in ${precision}; use ${known} or auto.`,
+    );
+  }
   const modelFile = await prepareModel(
     ['cpu', precision, cacheType, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
     (g, store) =>

@@ -12,8 +12,6 @@ import { Int8Pages } from './int8-pages.js';
 export interface PageFormat {
   /** Adds the inputs that hold the pages, and what all layers read of the page tables. */
   declare(g: GraphBuilder): void;
-  /** Queries and keys [1, T, width] of whole heads, changed alike so that their products stay what they are. */
-  prepareHeads(g: GraphBuilder, rows: Value, width: number): Value;
   /** The slots of the segments of the step's decodes. */
   segments(g: GraphBuilder, layer: number): Segments;
   /** Keys and values of pages i32 [P]: [1, KH, P * page size, HS] each. */

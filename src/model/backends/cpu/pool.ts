@@ -7,6 +7,7 @@
 import type { KvCacheDtype } from '../../../engine/protocol.js';
 import { UserError } from '../../../errors.js';
 import { asArrayBuffer } from './shared-memory.js';
+import { copyRows, runsOf, splitQuads, transposeRows, transposeWords } from './write-rows.js';
 
 export interface PoolShape {
   readonly layers: number;
@@ -40,6 +41,11 @@ export interface StoredRows {
   readonly scales: Float32Array | undefined;
 }
 
+/** As far as whole words go. */
+function wordsOf({ buffer, byteOffset, byteLength }: CacheArray): Int32Array {
+  return new Int32Array(buffer, byteOffset, Math.floor(byteLength / 4));
+}
+
 export class CachePool {
   /** To be shared with another thread's pool of the same shape. */
   readonly memory: SharedArrayBuffer;
@@ -49,6 +55,9 @@ export class CachePool {
   /** None but of integers. */
   readonly scales: readonly Float32Array[];
   readonly bytes: number;
+  /** The same memory as keys and values. */
+  readonly #keyWords: readonly Int32Array[];
+  readonly #valueWords: readonly Int32Array[];
 
   /** @param memory that of another thread's pool */
   constructor(
@@ -71,6 +80,8 @@ export class CachePool {
     const layers = Array.from({ length: shape.layers }, (_, layer) => layer * layerBytes);
     this.keys = layers.map((start) => rows(start));
     this.values = layers.map((start) => rows(start + rowBytes));
+    this.#keyWords = this.keys.map(wordsOf);
+    this.#valueWords = this.values.map(wordsOf);
     this.scales =
       page.scales === 0
         ? []
@@ -104,34 +115,27 @@ export class CachePool {
   /** Writes the rows of a step; row r goes to slot `slots[r]`, counted through all pages. */
   write({ rows: present, scales }: StoredRows, slots: Int32Array): void {
     const { layers, kvHeads, headSize, blockSize, type } = this.shape;
-    const rows = slots.length;
-    const kvWidth = kvHeads * headSize;
-    const valuesBehind = rows * kvWidth;
-    const page = pageElements(this.shape).rows;
-    // Elements between a key's neighbours: integers lie transposed.
-    const keyStride = type === 'int8' ? blockSize : 1;
-    const keyStart = type === 'int8' ? 1 : headSize;
+    const runs = runsOf(slots, blockSize);
+    // Four bytes at a time, where heads and pages are so many.
+    const wordHead = (headSize * present.BYTES_PER_ELEMENT) / 4;
+    const byWords = Number.isInteger(wordHead) && (type !== 'int8' || blockSize % 4 === 0);
+    const source = byWords ? wordsOf(present) : present;
+    const unit = byWords ? wordHead : headSize;
+    const matrix = slots.length * kvHeads;
+    const { quads, rest } = splitQuads(runs);
     for (let layer = 0; layer < layers; layer++) {
-      const keys = this.keys[layer] as CacheArray;
-      const values = this.values[layer] as CacheArray;
-      for (let row = 0; row < rows; row++) {
-        const slot = slots[row] as number;
-        const block = Math.floor(slot / blockSize);
-        const place = slot - block * blockSize;
-        let head = block * page;
-        let source = (2 * layer * rows + row) * kvWidth;
-        for (let h = 0; h < kvHeads; h++) {
-          let key = head + place * keyStart;
-          const value = head + place * headSize;
-          for (let i = 0; i < headSize; i++) {
-            keys[key] = present[source + i] as number;
-            values[value + i] = present[source + valuesBehind + i] as number;
-            key += keyStride;
-          }
-          head += blockSize * headSize;
-          source += headSize;
-        }
+      const [keys, values] = [this.keys[layer] as CacheArray, this.values[layer] as CacheArray];
+      const [keyWords, valueWords] = [this.#keyWords[layer] as Int32Array, this.#valueWords[layer] as Int32Array];
+      const first = 2 * layer * matrix;
+      const rows = (from: number) => ({ kvHeads, headSize: unit, blockSize, from: from * unit });
+      copyRows(source, byWords ? valueWords : values, runs, rows(first + matrix));
+      if (type !== 'int8') {
+        copyRows(source, byWords ? keyWords : keys, runs, rows(first));
+        continue;
       }
+      const bytes = { kvHeads, headSize, blockSize, from: first * headSize };
+      if (byWords) transposeWords(source as Int32Array, keyWords, quads, bytes);
+      transposeRows(present as Int8Array, keys as Int8Array, byWords ? rest : runs, bytes);
     }
     if (scales !== undefined) this.#writeScales(scales, slots);
   }

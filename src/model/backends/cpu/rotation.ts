@@ -9,6 +9,7 @@
  */
 import type { Architecture, ParameterName } from '../../architecture.js';
 import type { Checkpoint } from '../../formats/checkpoint.js';
+import { type BalanceFactors, balanceFactors } from './balance.js';
 import {
   applyHadamardToColumns,
   applyHadamardToRows,
@@ -31,13 +32,15 @@ export function downBlock(architecture: Architecture): number {
   return Math.min(64, powerOfTwoFactor(architecture.intermediateSize));
 }
 
-/** Reads parameters of a checkpoint folded and rotated. Norm weights are gone: every norm's weight is one. */
+/** Reads parameters of a checkpoint folded, rotated and balanced. Norm weights are gone: every norm's weight is one. */
 export class RotatedParameters {
   readonly #architecture: Architecture;
   readonly #residual: Rotation;
   readonly #headBlock: number;
   /** Of the input of `down`; `up` brings them along. */
   readonly #downSigns: Float32Array;
+  /** Those of the layer that is being read. */
+  #balanced: { readonly layer: number; readonly factors: BalanceFactors } | undefined;
 
   constructor(private readonly checkpoint: Checkpoint) {
     this.#architecture = checkpoint.architecture;
@@ -62,10 +65,18 @@ export class RotatedParameters {
         return data;
       case 'q':
       case 'k':
+        await this.#foldNorm(data, `layers.${Number(layer)}.attentionNorm`);
+        this.#residual.rotateRows(data);
+        await this.#balance(data, Number(layer), part as 'q' | 'k');
+        return data;
       case 'v':
         await this.#foldNorm(data, `layers.${Number(layer)}.attentionNorm`);
         this.#residual.rotateRows(data);
-        if (part === 'v') applyHadamardToColumns(data, hiddenSize, this.#headBlock);
+        applyHadamardToColumns(data, hiddenSize, this.#headBlock);
+        return data;
+      case 'qBias':
+      case 'kBias':
+        await this.#balance(data, Number(layer), part === 'qBias' ? 'q' : 'k');
         return data;
       case 'vBias':
         applyHadamardToColumns(data, 1, this.#headBlock);
@@ -96,6 +107,19 @@ export class RotatedParameters {
     await this.#foldNorm(data, 'finalNorm');
     this.#residual.rotateRows(data);
     return data;
+  }
+
+  /** What queries and keys of a layer are multiplied by, in one place: their matrices and biases, or norms of heads. */
+  async balance(layer: number): Promise<BalanceFactors> {
+    if (this.#balanced?.layer !== layer) {
+      this.#balanced = { layer, factors: await balanceFactors(this.checkpoint, layer) };
+    }
+    return this.#balanced.factors;
+  }
+
+  /** A norm of heads would undo it: its weights are multiplied instead. */
+  async #balance(rows: Float32Array, layer: number, part: 'q' | 'k'): Promise<void> {
+    if (!this.#architecture.qkNorm) scaleRows(rows, (await this.balance(layer))[part]);
   }
 
   /** Multiplies each column by the weight that the norm before it would have applied to its input. */

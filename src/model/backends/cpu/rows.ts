@@ -65,7 +65,7 @@ export function attentionBlock(
     queryKey = g.node('Reshape', [weighted, g.int64([1, -1, qWidth + kvWidth])], { name: `${prefix}.qk_rows` });
   }
   const dimensions = architecture.ropes[architecture.layers[layer]?.rope ?? 0]?.dimensions ?? headSize;
-  const roped = g.node('RotaryEmbedding', [queryKey, ROW_INPUTS.positions, rope.cos, rope.sin], {
+  const rotated = g.node('RotaryEmbedding', [queryKey, ROW_INPUTS.positions, rope.cos, rope.sin], {
     domain: 'com.microsoft',
     name: `${prefix}.rope`,
     interleaved: 0,
@@ -73,7 +73,6 @@ export function attentionBlock(
     // 0 stands for the whole head, and is the only value the operator takes without `num_heads` checks.
     rotary_embedding_dim: dimensions === headSize ? 0 : dimensions,
   });
-  const heads = g.scope(prefix, () => pages.prepareHeads(g, roped, qWidth + kvWidth));
-  const [q, k] = split(heads, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
+  const [q, k] = split(rotated, 'split_q_k', [qWidth, kvWidth]) as [Value, Value];
   return { output: pagedAttention(g, { architecture, layer, rows: { q, k, v }, pages }), k, v };
 }

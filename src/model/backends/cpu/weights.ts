@@ -6,6 +6,8 @@ import type { GraphBuilder, Value } from '../../graph/builder.js';
 import type { DataType } from '../../graph/data-type.js';
 import type { WeightStore } from '../../graph/weight-store.js';
 import { ropeTables } from '../../rope.js';
+import type { BalanceFactors } from './balance.js';
+import { scaleRows } from './hadamard.js';
 import type { RopeTables } from './rows.js';
 
 export class WeightWriter {
@@ -37,15 +39,22 @@ export class WeightWriter {
     this.#values.set(name, this.value(of));
   }
 
-  /** The norms that are applied as they are: those of single heads always, the others unless they were folded away. */
-  async norms(checkpoint: Checkpoint, folded: boolean): Promise<void> {
+  /**
+   * The norms that are applied as they are: those of single heads always, the others unless they were folded away.
+   * @param balance what the norms of a layer's heads are to be multiplied by
+   */
+  async norms(
+    checkpoint: Checkpoint,
+    folded: boolean,
+    balance?: (layer: number) => Promise<BalanceFactors>,
+  ): Promise<void> {
     const { architecture } = checkpoint;
     const vector = async (name: ParameterName) => {
       const data = await checkpoint.readFloat32(name);
       await this.floats(name, [data.length], data);
     };
     for (let n = 0; n < architecture.layers.length; n++) {
-      if (architecture.qkNorm) await this.#headNorm(checkpoint, n);
+      if (architecture.qkNorm) await this.#headNorm(checkpoint, n, await balance?.(n));
       if (folded) continue;
       await vector(`layers.${n}.attentionNorm`);
       await vector(`layers.${n}.ffnNorm`);
@@ -57,12 +66,13 @@ export class WeightWriter {
   }
 
   /** The norm weights of all q heads and then all k heads of a layer, [heads + KV heads, head size]. */
-  async #headNorm(checkpoint: Checkpoint, layer: number): Promise<void> {
+  async #headNorm(checkpoint: Checkpoint, layer: number, balance?: BalanceFactors): Promise<void> {
     const { numHeads, numKvHeads, headSize } = checkpoint.architecture;
     const q = await checkpoint.readFloat32(`layers.${layer}.qNorm`);
     const k = await checkpoint.readFloat32(`layers.${layer}.kNorm`);
     const all = new Float32Array((numHeads + numKvHeads) * headSize);
     for (let head = 0; head < numHeads + numKvHeads; head++) all.set(head < numHeads ? q : k, head * headSize);
+    if (balance !== undefined) scaleRows(all, concatenate([balance.q, balance.k]));
     await this.floats(`layers.${layer}.headNorm`, [numHeads + numKvHeads, headSize], all);
   }
 
