@@ -1,18 +1,20 @@
 /** Decodes of sequences that are long enough to be cut into segments, beside short ones, against prefills of the same tokens. */
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { copyModel } from '../../support/model-directory.js';
 import { temporaryDirectory } from '../../support/temporary.js';
 import { tinyModels, tinyRunner, tokensOf } from '../../support/tiny-model.js';
 import { widerModel } from '../../support/wider-model.js';
 
 const BLOCK = 16;
 /** Tokens of the sequences: several segments, just one and a bit, one of several blocks, less than a block, one token alone. */
-const LENGTHS = [470, 200, 100, 12, 1];
+const LENGTHS = [790, 330, 100, 12, 1];
 /** Tokens that are decoded one by one. */
 const DECODED = 3;
 const BLOCKS_EACH = Math.ceil(Math.max(...LENGTHS) / BLOCK);
 
-/** A segment is one such block, so that sequences of a tiny model have up to eight. */
-const LARGE_BLOCK = 128;
+/** A segment is one such block. */
+const LARGE_BLOCK = 161;
 
 const directory = temporaryDirectory();
 
@@ -93,7 +95,9 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
 });
 
 describe('sums over many segments', () => {
-  const runner = tinyRunner('tiny-llama', 16 * 2 ** 20, 'fp32', { blockSize: LARGE_BLOCK });
+  const config = { max_position_embeddings: 8 * LARGE_BLOCK };
+  const model = copyModel('tiny-llama', join(directory, 'long'), { config });
+  const runner = tinyRunner(model, 16 * 2 ** 20, 'fp32', { blockSize: LARGE_BLOCK });
   const lengths = Array.from({ length: 8 }, (_, i) => LARGE_BLOCK * (i + 1) - 20);
 
   it('have the same bits beside sequences of any number of segments', async () => {

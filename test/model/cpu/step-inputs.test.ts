@@ -12,15 +12,15 @@ const builder = new StepInputBuilder(BLOCK, checkpoint.architecture);
 await checkpoint.close();
 
 it.each([
-  { step: 'decodes of one segment', pasts: [0, 100, 192], counts: [1, 1, 1], short: true },
-  { step: 'a decode of two segments', pasts: [100, 193], counts: [1, 1], short: false },
+  { step: 'decodes of one segment', pasts: [0, 100, 320], counts: [1, 1, 1], short: true },
+  { step: 'a decode of two segments', pasts: [100, 321], counts: [1, 1], short: false },
   { step: 'a decode beside a chunk', pasts: [100, 0], counts: [1, 5], short: false },
   { step: 'a chunk', pasts: [0], counts: [5], short: false },
   { step: 'a prompt of one token', pasts: [0], counts: [1], generated: [0], short: false },
 ])('$step', ({ pasts, counts, generated, short }) => {
   const cumulative = [0];
   for (const count of counts) cumulative.push(cumulative.at(-1)! + count);
-  const maxBlocks = 16;
+  const maxBlocks = 24;
   const { feeds } = builder.build({
     tokens: new Int32Array(cumulative.at(-1)!),
     cumulativeLengths: Int32Array.from(cumulative),

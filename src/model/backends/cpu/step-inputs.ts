@@ -16,7 +16,7 @@ export const TILE_ROWS = 128;
  * Slots of a decode's past that one segment holds at most. Longer segments cost short sequences more padding beside a long
  * one; shorter ones make more parts to merge.
  */
-const SEGMENT_SLOTS = 192;
+const SEGMENT_SLOTS = 320;
 
 /** What a masked slot adds to its score: finite, so that a fully masked segment still gives numbers. */
 const MASKED = -1e30;
