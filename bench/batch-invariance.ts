@@ -19,9 +19,10 @@ const options = readOptions({
 });
 const count = Number(options.requests);
 
-/** Lengths and contents of every kind a mixed load has: one token to a few blocks. */
+/** Lengths and contents of every kind a mixed load has: one token to a few blocks, and every fifth longer than a segment or seven. */
 function prompt(i: number): number[] {
-  return Array.from({ length: 1 + ((i * 37) % 150) }, (_, k) => 1000 + ((k * 131 + i * 7919) % 20_000));
+  const length = i % 5 === 4 ? 300 + ((i * 137) % 1700) : 1 + ((i * 37) % 150);
+  return Array.from({ length }, (_, k) => 1000 + ((k * 131 + i * 7919) % 20_000));
 }
 
 async function answer(engine: EngineClient, i: number): Promise<string> {

@@ -30,7 +30,10 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
   const runner = tinyRunner(model, 16 * 2 ** 20, precision);
 
   /** One step: of each sequence the tokens from `from` to `to`; the logits of its last. */
-  async function step(chunks: readonly { sequence: number; from: number; to: number }[]): Promise<Float32Array[]> {
+  async function step(
+    chunks: readonly { sequence: number; from: number; to: number }[],
+    arePrompts = false,
+  ): Promise<Float32Array[]> {
     const cumulative = [0];
     const tokens: number[] = [];
     for (const { sequence, from, to } of chunks) {
@@ -46,6 +49,7 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
       ),
       maxBlocks: BLOCKS_EACH,
       logitRows: Int32Array.from(cumulative.slice(1), (end) => end - 1),
+      ...(arePrompts && { generated: new Uint8Array(chunks.length) }),
     });
     return chunks.map((_, i) => values.slice(i * vocabSize, (i + 1) * vocabSize));
   }
@@ -82,6 +86,31 @@ describe.each(MODELS)('$name in $precision', ({ model, precision }) => {
     const short = LENGTHS.flatMap((length, sequence) => (length <= 100 ? [sequence] : []));
     expect(await decode(short)).toEqual(short.map((sequence) => together[sequence]));
   });
+
+  // Products of floats may round otherwise in steps of fewer rows; those of integers are exact.
+  it.runIf(precision === 'int8')(
+    'computes a prompt to the same bits however it is cut, beside another or not',
+    async () => {
+      const sequence = 0;
+      const length = 300;
+      /** Logits of the last token, after the steps that end at these tokens. */
+      const prefill = async (ends: readonly number[], beside: boolean): Promise<Float32Array> => {
+        let from = 0;
+        let logits: Float32Array[] = [];
+        for (const to of [...ends, length]) {
+          const other = beside ? [{ sequence: 3, from: 0, to: LENGTHS[3]! }] : [];
+          logits = await step([...other, { sequence, from, to }], true);
+          from = to;
+        }
+        return logits.at(-1)!;
+      };
+      const whole = await prefill([], false);
+      // Tiles end at multiples of 128: rows alone beside them, at the beginning and at the end.
+      for (const ends of [[1], [127], [128], [129], [255, 256], [256, 257], [299], [298], [31, 63, 200]]) {
+        for (const beside of [false, true]) expect(await prefill(ends, beside), `${ends}, ${beside}`).toEqual(whole);
+      }
+    },
+  );
 
   it('decodes to the same bits beside a prefill', async () => {
     const [alone] = await decode([2]);

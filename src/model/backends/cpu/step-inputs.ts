@@ -18,12 +18,15 @@ export const TILE_ROWS = 128;
  */
 const SEGMENT_SLOTS = 320;
 
+/** In the page that belongs to nobody. */
+const SPARE_SLOT = 0;
+
 /** What a masked slot adds to its score: finite, so that a fully masked segment still gives numbers. */
 const MASKED = -1e30;
 
 export interface StepInputs {
   readonly feeds: Record<string, Tensor>;
-  /** i32 [T] slot of each reordered row, counted through all pages. */
+  /** i32 [T] slot of each row that is computed, counted through all pages. */
   readonly slots: Int32Array;
   /** How many rows of logits are wanted whole. */
   readonly wholeRows: number;
@@ -52,7 +55,7 @@ export class StepInputBuilder {
     const sequences = describe(batch);
     const decodes = sequences.filter((s) => s.decodes);
     const prefills = sequences.filter((s) => !s.decodes);
-    const rows = batch.tokens.length;
+    const rows = prefills.reduce((sum, s) => sum + computedRows(s), decodes.length);
 
     const tokens = new BigInt64Array(rows);
     const positions = new BigInt64Array(rows);
@@ -66,6 +69,11 @@ export class StepInputBuilder {
         tokens[row] = BigInt(batch.tokens[s.begin + i] as number);
         positions[row] = BigInt(position);
         slots[row] = this.#page(batch, s.sequence, position) * this.blockSize + (position % this.blockSize);
+      }
+      if (!s.decodes && s.count < computedRows(s)) {
+        tokens[row] = tokens[row - 1] as bigint;
+        positions[row] = positions[row - 1] as bigint;
+        slots[row++] = SPARE_SLOT;
       }
     }
     // A graph without any row to project would have empty products; one unused row is cheaper than a second graph.
@@ -168,10 +176,10 @@ export class StepInputBuilder {
       const tilePages: number[] = [];
       let chunk = firstRow;
       for (const s of prefills) {
-        // Tiles end at multiples of TILE_ROWS of the sequence, wherever its chunks begin.
-        for (let begin = 0; begin < s.count; ) {
+        const count = computedRows(s);
+        for (let begin = 0; begin < count; ) {
           const position = s.past + begin;
-          const end = Math.min(s.count, begin + TILE_ROWS - (position % TILE_ROWS));
+          const end = tileEnd(begin, count, s.past);
           const firstSeen = window === undefined ? 0 : Math.max(0, position - window + 1);
           const past = Math.max(0, s.past - firstSeen);
           const firstPage = Math.floor(firstSeen / blockSize);
@@ -186,7 +194,7 @@ export class StepInputBuilder {
           tiles.push(chunk + begin, chunk + end, seenRow, past, pagesBegin, tilePages.length, skip);
           begin = end;
         }
-        chunk += s.count;
+        chunk += count;
       }
       tileCount = tiles.length / TILE_FIELDS.length;
       const W = windowInputs(window);
@@ -204,6 +212,26 @@ export class StepInputBuilder {
  */
 function summedAlike(count: number): number {
   return count > 4 && count % 4 === 3 ? count + 1 : count;
+}
+
+/**
+ * Rows that are computed of a prompt's chunk. Of one row alone attention rounds otherwise than of several, so that it would
+ * depend on how a prompt was cut: one that nobody reads keeps it company.
+ */
+function computedRows({ count }: SequenceRows): number {
+  return Math.max(2, count);
+}
+
+/**
+ * Where the tile of a chunk of `count` rows ends that begins at row `begin`: at a multiple of TILE_ROWS of the sequence,
+ * wherever its chunks begin, or a row beside it, so that neither this tile nor the next has one row.
+ */
+function tileEnd(begin: number, count: number, past: number): number {
+  const edge = begin + TILE_ROWS - ((past + begin) % TILE_ROWS);
+  const end = Math.max(begin + 2, edge);
+  if (end >= count) return count;
+  if (end < count - 1) return end;
+  return end - begin > 2 ? end - 1 : count;
 }
 
 function describe(batch: StepBatch): SequenceRows[] {
