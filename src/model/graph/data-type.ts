@@ -3,6 +3,7 @@ import { TensorProto_DataType } from './onnx_pb.js';
 
 const CODES = {
   float32: TensorProto_DataType.FLOAT,
+  float64: TensorProto_DataType.DOUBLE,
   float16: TensorProto_DataType.FLOAT16,
   uint8: TensorProto_DataType.UINT8,
   int8: TensorProto_DataType.INT8,

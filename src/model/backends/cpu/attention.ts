@@ -13,6 +13,7 @@
  */
 import type { Architecture } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
+import { dataTypeCode } from '../../graph/data-type.js';
 import { ATTENTION_INPUTS, windowInputs } from './attention-inputs.js';
 import type { PageFormat } from './pages.js';
 import { prefillAttention } from './prefill.js';
@@ -96,7 +97,13 @@ function decodeAttention(g: GraphBuilder, attention: LayerAttention): Value {
 
   // The largest weight is exp(max - lse), which gives the log-sum-exp without a pass of exponentials.
   const largest = (x: Value, name: string) => g.node('ReduceMax', [x, last], { keepdims: 0, name });
-  const logLargest = g.node('Log', [largest(weights, 'largest_weight')], { name: 'log_largest_weight' });
+  // By way of f64: logarithms round by where they stand in the tensor, which then no longer shows.
+  const wide = g.node('Cast', [largest(weights, 'largest_weight')], {
+    to: dataTypeCode('float64'),
+    name: 'wide_weight',
+  });
+  const wideLog = g.node('Log', [wide], { name: 'wide_log' });
+  const logLargest = g.node('Cast', [wideLog], { to: dataTypeCode('float32'), name: 'log_largest_weight' });
   const lse = g.node('Sub', [largest(masked, 'largest_score'), logLargest], { name: 'lse' });
 
   // Merge: of each row and head, a softmax over the log-sum-exps of its segments weighs their values. The one segment of a
