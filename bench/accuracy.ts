@@ -3,7 +3,7 @@
  * token over eight texts against the reference's, once with each text as one chunk and once token by token, since the two
  * take different kernels; then greedy answers against the reference's.
  */
-import type { Precision } from '../src/engine/protocol.js';
+import type { KvCacheDtype, Precision } from '../src/engine/protocol.js';
 import type { ModelRunner } from '../src/model/runner.js';
 import {
   type Distributions,
@@ -22,6 +22,7 @@ const options = readOptions({
   /** Another version of the bundled model, such as one with coarser weights. */
   model: { type: 'string', default: bundledModel },
   precision: { type: 'string', default: 'int8' },
+  'kv-cache-dtype': { type: 'string', default: 'auto' },
   device: { type: 'string', default: 'cpu' },
   'block-size': { type: 'string', default: '32' },
   /** A first wrong token is forgiven where the reference's two best are closer than this. */
@@ -123,6 +124,7 @@ async function measure(precision: Precision | 'auto'): Promise<string[][]> {
   const { runner } = await loadForBench({
     model: options.model,
     precision,
+    kvCacheDtype: options['kv-cache-dtype'] as KvCacheDtype | 'auto',
     device,
     blockSize: Number(options['block-size']),
   });

@@ -1,5 +1,6 @@
 /** The rotated 8-bit lowering of every family that takes it, against fp32. */
 import { describe, expect, it } from 'vitest';
+import { productsAreExact } from '../../../src/model/backends/cpu/processor.js';
 import { canRotate } from '../../../src/model/backends/cpu/rotation.js';
 import { openCheckpoint } from '../../../src/model/formats/open.js';
 import type { ModelRunner } from '../../../src/model/runner.js';
@@ -39,10 +40,6 @@ describe.each(models.filter(({ rotates }) => rotates))('$name, wider', ({ name, 
   const exact = tinyRunner(path, 4 * 2 ** 20);
   const rounded = tinyRunner(path, 4 * 2 ** 20, 'int8');
 
-  const unevenPath = widerModel(name, directory, true);
-  const inHalf = tinyRunner(unevenPath, 4 * 2 ** 20, 'int8', { kvCacheDtype: 'float16' });
-  const inEight = tinyRunner(unevenPath, 4 * 2 ** 20, 'int8', { kvCacheDtype: 'int8' });
-
   /** Relative errors of the sequences' logits. */
   const errors = (expected: readonly Float32Array[], actual: readonly Float32Array[]) =>
     expected.map((row, i) => norm(row.map((x, token) => x - actual[i]![token]!)) / norm(row));
@@ -56,10 +53,17 @@ describe.each(models.filter(({ rotates }) => rotates))('$name, wider', ({ name, 
     expect(Math.max(...found)).toBeLessThan(0.08);
   });
 
-  it('keeps keys of which some channels are much larger than others in 8 bits', async () => {
-    const found = errors(await logitsOf(inHalf(), SEQUENCES, 1), await logitsOf(inEight(), SEQUENCES, 1));
-    expect(found.reduce((a, b) => a + b) / found.length).toBeLessThan(0.07);
-  });
+  // Elsewhere there is no cache of 8 bits.
+  if (productsAreExact()) {
+    const unevenPath = widerModel(name, directory, true);
+    const inHalf = tinyRunner(unevenPath, 4 * 2 ** 20, 'int8', { kvCacheDtype: 'float16' });
+    const inEight = tinyRunner(unevenPath, 4 * 2 ** 20, 'int8', { kvCacheDtype: 'int8' });
+
+    it('keeps keys of which some channels are much larger than others in 8 bits', async () => {
+      const found = errors(await logitsOf(inHalf(), SEQUENCES, 1), await logitsOf(inEight(), SEQUENCES, 1));
+      expect(found.reduce((a, b) => a + b) / found.length).toBeLessThan(0.07);
+    });
+  }
 
   it('gives a sequence the same bits alone and among others', async () => {
     const together = await logitsOf(rounded(), SEQUENCES);

@@ -45,28 +45,26 @@ export function pagedAttention(g: GraphBuilder, attention: LayerAttention): Valu
     // Branches, because a step without rows of a kind should not pay for it, nor rely on reductions over nothing.
     const branch = (label: string, build: (b: GraphBuilder) => Value) =>
       g.subgraph(label, (b) => b.output(build(b), 'float32', [1, 'rows', width]));
-    const decodes = (b: GraphBuilder) => decodeAttention(b, attention);
-    const prefills = (b: GraphBuilder) => {
+    // Of decodes first, in front of which no rows stand; and then of prompts, which are appended.
+    const any = (b: GraphBuilder) => {
       const decoded = b.node('If', [ATTENTION_INPUTS.hasDecodes], {
-        name: 'decodes_beside',
-        then_branch: branch('some_decodes', decodes),
+        name: 'decodes',
+        then_branch: branch('some_decodes', (inner) => decodeAttention(inner, attention)),
         else_branch: branch('no_decodes', (inner) =>
           inner.node('Slice', [attention.rows.q, g.int64([0]), g.int64([0]), g.int64([1])], { name: 'no_rows' }),
         ),
       });
-      return prefillAttention(b, attention, decoded);
+      return b.node('If', [ATTENTION_INPUTS.hasPrefills], {
+        name: 'prompts',
+        then_branch: branch('some_prompts', (inner) => prefillAttention(inner, attention, decoded)),
+        else_branch: branch('no_prompts', (inner) => inner.node('Identity', [decoded], { name: 'only_decoded' })),
+      });
     };
     // Steps of short decodes alone are the shortest, where nodes count most: they take one branch and nothing else.
     return g.node('If', [ATTENTION_INPUTS.hasOnlyShortDecodes], {
       name: 'short',
       then_branch: branch('short_decodes', (b) => shortDecodeAttention(b, attention)),
-      else_branch: branch('any', (b) =>
-        b.node('If', [ATTENTION_INPUTS.hasPrefills], {
-          name: 'rows',
-          then_branch: branch('prefills', prefills),
-          else_branch: branch('only_decodes', decodes),
-        }),
-      ),
+      else_branch: branch('any', any),
     });
   });
 }

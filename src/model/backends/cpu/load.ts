@@ -16,7 +16,7 @@ import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
 import { packModel } from './pack.js';
 import { pageFormat } from './pages.js';
-import { kernelTarget } from './processor.js';
+import { kernelTarget, productsAreExact } from './processor.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs } from './rows.js';
 import { CpuRunner } from './runner.js';
@@ -44,7 +44,11 @@ function loweringOf(precision: Precision, architecture: Architecture): LoweringC
       return { lower: fp32Lowering, packed: true, cacheTypes: ['float32', 'float16'] };
     case 'int8':
       if (!canRotate(architecture)) return inBlocks(8);
-      return { lower: int8Lowering, packed: true, cacheTypes: ['int8', 'float16', 'float32'] };
+      return {
+        lower: int8Lowering,
+        packed: true,
+        cacheTypes: productsAreExact() ? ['int8', 'float16', 'float32'] : ['float16', 'float32'],
+      };
     case 'int4':
       return inBlocks(4);
     case 'fp16':

@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InferenceSession } from 'onnxruntime-node';
 import { GRAPH_FILE, WEIGHTS_FILE } from '../../prepare.js';
-import { SESSION_OPTIONS } from './session.js';
+import { EXACT_PRODUCTS, SESSION_OPTIONS } from './session.js';
 
 const PACKED_GRAPH_FILE = 'packed.onnx';
 const PACKED_WEIGHTS_FILE = 'packed.bin';
@@ -23,6 +23,7 @@ export async function packModel(directory: string): Promise<void> {
     optimizedModelFilePath: packed,
     extra: {
       session: {
+        ...EXACT_PRODUCTS,
         save_external_prepacked_constant_initializers: '1',
         optimized_model_external_initializers_file_name: PACKED_WEIGHTS_FILE,
         optimized_model_external_initializers_min_size_in_bytes: String(EXTERNAL_BYTES),

@@ -11,6 +11,14 @@ export function kernelTarget(): string {
   return [env.versions.node, platform(), arch(), ...(listedInstructions() ?? [cpus()[0]?.model ?? ''])].join(' ');
 }
 
+/**
+ * Whether a product of any 8-bit integers is exact here. Without VNNI, kernels of x64 add two products in 16 bits, where
+ * large ones saturate; weights are then multiplied by slower kernels (`session.ts`), which take no others.
+ */
+export function productsAreExact(): boolean {
+  return arch() !== 'x64' || (listedInstructions() ?? []).some((flag) => /vnni/.test(flag));
+}
+
 /** Undefined where Linux's list is not to be had. */
 function listedInstructions(): string[] | undefined {
   try {

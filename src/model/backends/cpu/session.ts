@@ -12,6 +12,9 @@ export const SESSION_OPTIONS: InferenceSession.SessionOptions = {
   logSeverityLevel: 3,
 };
 
+/** Where products of 8 bits would saturate, weights are multiplied by kernels in which they do not. */
+export const EXACT_PRODUCTS = { x64quantprecision: '1' };
+
 /** Between the parallel parts of a step the other threads wait awake, and no longer than that. */
 const SPINNING = { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' } };
 
@@ -21,6 +24,6 @@ export function createSession(modelFile: string, threads: number, arena: boolean
     ...SESSION_OPTIONS,
     intraOpNumThreads: threads,
     enableCpuMemArena: arena,
-    extra: { session: SPINNING },
+    extra: { session: { ...EXACT_PRODUCTS, ...SPINNING } },
   });
 }
