@@ -16,10 +16,10 @@ const options = readOptions({
   /** Sequences of a decode step, and tokens of context of each. */
   batch: { type: 'string', default: '1,4,16,32' },
   context: { type: 'string', default: '160,500,1000' },
-  /** Tokens of past of a chunk of a prompt, which is as long as a step at most. */
-  past: { type: 'string', default: '0,1536' },
 });
+/** A chunk of a prompt that fills a step, and the tokens of past before it. */
 const CHUNK = 512;
+const PASTS = [0, 1536];
 /** Rows of `float16` for 32 sequences of 1,000 tokens, and some. */
 const POOL_BYTES = 1.5 * 2 ** 30;
 
@@ -33,7 +33,7 @@ const runners = await Promise.all(
 const contexts = readNumbers(options.context);
 const cells = [
   ...readNumbers(options.batch).flatMap((count) => contexts.map((context) => ({ count, context, rows: 1 }))),
-  ...readNumbers(options.past).map((context) => ({ count: 1, context, rows: CHUNK })),
+  ...PASTS.map((context) => ({ count: 1, context, rows: CHUNK })),
 ];
 for (const runner of runners) await fillPool(runner, 32, Math.max(...contexts) + 1);
 

@@ -9,7 +9,6 @@ import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import { divide, type Share } from './divide.js';
 import { LogitsJoiner } from './join.js';
-import { mapLargeAllocations } from './malloc.js';
 import { Pace } from './pace.js';
 import { CachePool } from './pool.js';
 import { LocalReplica, type Replica } from './replica.js';
@@ -48,7 +47,6 @@ export class CpuRunner implements ModelRunner {
   ) {}
 
   static async create(options: CpuRunnerOptions): Promise<CpuRunner> {
-    mapLargeAllocations();
     const { architecture, modelFile } = options;
     const threads = options.threads > 0 ? options.threads : availableParallelism();
     const count = replicaCount(options.replicas, threads);

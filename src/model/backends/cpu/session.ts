@@ -1,5 +1,6 @@
 /** Sessions of ONNX Runtime's CPU provider. */
 import { InferenceSession } from 'onnxruntime-node';
+import { productsAreExact } from './processor.js';
 
 /** What sessions have in common, however many threads they have. A change is one of `LAYOUT_VERSION` in prepare.ts. */
 export const SESSION_OPTIONS: InferenceSession.SessionOptions = {
@@ -12,8 +13,8 @@ export const SESSION_OPTIONS: InferenceSession.SessionOptions = {
   logSeverityLevel: 3,
 };
 
-/** Where products of 8 bits would saturate, weights are multiplied by kernels in which they do not. */
-export const EXACT_PRODUCTS = { x64quantprecision: '1' };
+/** Where products of 8 bits would saturate, weights are multiplied by kernels in which they do not: half as fast ones. */
+export const EXACT_PRODUCTS = productsAreExact() ? {} : { x64quantprecision: '1' };
 
 /** Between the parallel parts of a step the other threads wait awake, and no longer than that. */
 const SPINNING = { intra_op: { spin_duration_us: '2000', spin_backoff_max: '1' } };
