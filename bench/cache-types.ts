@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import type { KvCacheDtype } from '../src/engine/protocol.js';
 import { loadForBench } from './support/model.js';
 import { readNumbers, readOptions } from './support/options.js';
-import { fillPool, stepOf } from './support/sequences.js';
+import { fillPool, greedyStepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
 const options = readOptions({
@@ -42,11 +42,10 @@ for (const { count, context, rows } of cells) {
   const times = types.map((): number[] => []);
   for (let round = 0; round < Number(options.rounds); round++) {
     for (const [which, runner] of runners.entries()) {
-      const batch = stepOf(runner, count, context, rows);
-      const greedy = { ...batch, greedyRows: new Uint8Array(batch.logitRows.length).fill(1) };
+      const batch = greedyStepOf(runner, count, context, rows);
       for (let step = 0; step < Number(options.steps); step++) {
         const start = performance.now();
-        await runner.run(greedy);
+        await runner.run(batch);
         times[which]!.push(performance.now() - start);
       }
     }

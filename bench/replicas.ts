@@ -4,11 +4,10 @@
  * were from each other before and after them, which on virtual machines changes; those in which it changed do not count.
  */
 import { performance } from 'node:perf_hooks';
-import type { ModelRunner, StepBatch } from '../src/model/runner.js';
 import { coreDistance } from './support/core-distance.js';
 import { loadForBench } from './support/model.js';
 import { readOptions } from './support/options.js';
-import { fillPool, stepOf } from './support/sequences.js';
+import { fillPool, greedyStepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
 const options = readOptions({
@@ -36,11 +35,6 @@ const load = async (dataParallelSize: number) => {
 };
 const runners = [await load(1), await load(0)] as const;
 
-function batchOf(runner: ModelRunner, { count, context, rows }: (typeof CELLS)[number]): StepBatch {
-  const batch = stepOf(runner, count, context, rows);
-  return { ...batch, greedyRows: new Uint8Array(batch.logitRows.length).fill(1) };
-}
-
 const isFar = async () => (await coreDistance()) >= Number(options.far);
 
 /** Milliseconds of the steps of each runner, by cell. */
@@ -50,7 +44,7 @@ const far = timesOf();
 for (let round = 0; round < Number(options.rounds); round++) {
   for (const [c, cell] of CELLS.entries()) {
     for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
-      const batch = batchOf(runners[which], cell);
+      const batch = greedyStepOf(runners[which], cell.count, cell.context, cell.rows);
       const before = await isFar();
       const times: number[] = [];
       for (let step = -Number(options.steps); step < Number(options.steps); step++) {

@@ -95,6 +95,12 @@ export function stepOf(runner: ModelRunner, count: number, context: number, rows
   );
 }
 
+/** The same, of whose logits only the likeliest tokens are wanted. */
+export function greedyStepOf(runner: ModelRunner, count: number, context: number, rows: number): StepBatch {
+  const batch = stepOf(runner, count, context, rows);
+  return { ...batch, greedyRows: new Uint8Array(batch.logitRows.length).fill(1) };
+}
+
 export function argmax(row: Float32Array): number {
   let best = 0;
   for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;

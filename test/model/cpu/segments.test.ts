@@ -18,7 +18,7 @@ const LARGE_BLOCK = 161;
 
 const directory = temporaryDirectory();
 
-/** With the cache in full precision, and in half of it: in 8 bits, for wider models and not for gemma3's norms. */
+/** With the cache in full precision, and in 8 bits: with weights in 8 bits, for wider models and not for gemma3's norms. */
 const MODELS = [
   ...tinyModels.map((name) => ({ name, model: name, precision: 'fp32' as const })),
   ...tinyModels

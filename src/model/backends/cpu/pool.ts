@@ -122,7 +122,7 @@ export class CachePool {
     const source = byWords ? wordsOf(present) : present;
     const unit = byWords ? wordHead : headSize;
     const matrix = slots.length * kvHeads;
-    const { quads, rest } = splitQuads(runs);
+    const { quads, rest } = type === 'int8' && byWords ? splitQuads(runs) : { quads: [], rest: runs };
     for (let layer = 0; layer < layers; layer++) {
       const [keys, values] = [this.keys[layer] as CacheArray, this.values[layer] as CacheArray];
       const [keyWords, valueWords] = [this.#keyWords[layer] as Int32Array, this.#valueWords[layer] as Int32Array];
@@ -134,8 +134,8 @@ export class CachePool {
         continue;
       }
       const bytes = { kvHeads, headSize, blockSize, from: first * headSize };
-      if (byWords) transposeWords(source as Int32Array, keyWords, quads, bytes);
-      transposeRows(present as Int8Array, keys as Int8Array, byWords ? rest : runs, bytes);
+      transposeWords(source as Int32Array, keyWords, quads, bytes);
+      transposeRows(present as Int8Array, keys as Int8Array, rest, bytes);
     }
     if (scales !== undefined) this.#writeScales(scales, slots);
   }
