@@ -24,7 +24,7 @@ const options = readOptions({
   precision: { type: 'string', default: 'int8' },
   'kv-cache-dtype': { type: 'string', default: 'auto' },
   device: { type: 'string', default: 'cpu' },
-  'block-size': { type: 'string', default: '32' },
+  'block-size': { type: 'string' },
   /** A first wrong token is forgiven where the reference's two best are closer than this. */
   gap: { type: 'string', default: '0.3' },
   /** Rows of a text in one step; 1 is the decode path. */
@@ -126,7 +126,7 @@ async function measure(precision: Precision | 'auto'): Promise<string[][]> {
     precision,
     kvCacheDtype: options['kv-cache-dtype'] as KvCacheDtype | 'auto',
     device,
-    blockSize: Number(options['block-size']),
+    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
   });
   const rows: string[][] = [];
   const reference = mean(docs.map(({ loss }) => loss));

@@ -22,7 +22,7 @@ const options = readOptions({
   repeat: { type: 'string', default: '5' },
   steps: { type: 'string', default: '5' },
   threads: { type: 'string', default: '0' },
-  'block-size': { type: 'string', default: '32' },
+  'block-size': { type: 'string' },
 });
 
 interface Pair {
@@ -65,7 +65,7 @@ for (const precision of readPrecisions(options.precision)) {
     model: options.model,
     precision,
     threads: Number(options.threads),
-    blockSize: Number(options['block-size']),
+    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
     kvCacheMemory: 3 * 1024 ** 3,
   });
   console.log(`${precision}: ${description}`);

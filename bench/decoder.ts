@@ -24,7 +24,7 @@ const options = readOptions({
   /** Steps of a cell in a round; one more comes before them and is not counted. */
   steps: { type: 'string', default: '5' },
   threads: { type: 'string', default: '0' },
-  'block-size': { type: 'string', default: '32' },
+  'block-size': { type: 'string' },
   /** Rows reduced to their likeliest token, as for greedy requests; without it whole rows are asked for. */
   greedy: { type: 'boolean', default: false },
 });
@@ -77,7 +77,7 @@ for (const precision of readPrecisions(options.precision)) {
     device: options.device === 'webgpu' ? 'webgpu' : 'cpu',
     precision,
     threads: Number(options.threads),
-    blockSize: Number(options['block-size']),
+    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
     kvCacheMemory: 2 * 1024 ** 3,
   });
   console.log(`${precision}: ${description}`);

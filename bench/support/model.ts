@@ -14,7 +14,6 @@ const defaults: EngineConfig = {
   maxNumBatchedTokens: 512,
   maxModelLen: undefined,
   kvCacheMemory: 1024 ** 3,
-  blockSize: 32,
 };
 
 /** The bundled model on the CPU, with what is given changed. */

@@ -20,7 +20,7 @@ export interface ModelOptions {
   readonly kvCacheMemory: number;
   readonly kvCacheDtype: NonNullable<EngineConfig['kvCacheDtype']>;
   readonly gpuMemoryUtilization?: number;
-  readonly blockSize: number;
+  readonly blockSize?: number;
 }
 
 /** An option that can also be given as SLUICE_<NAME> in the environment. */
@@ -81,7 +81,12 @@ export function addModelOptions(command: Command): Command {
         'share of the free GPU memory for weights and cache, in place of --kv-cache-memory',
       ).argParser(decimal(0.01, 1)),
     )
-    .addOption(option('--block-size <n>', 'tokens that a cache block holds').argParser(integer(1, 4096)).default(32));
+    .addOption(
+      option(
+        '--block-size <n>',
+        'tokens that a cache block holds (default: 64 where the cache is of int8, else 32)',
+      ).argParser(integer(1, 4096)),
+    );
 }
 
 export function engineConfig(options: ModelOptions): EngineConfig {

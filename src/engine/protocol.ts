@@ -226,8 +226,8 @@ export interface EngineConfig {
   readonly kvCacheDtype?: KvCacheDtype | 'auto' | undefined;
   /** Share of the free GPU memory for weights and cache together, 0 to 1; takes the place of `kvCacheMemory` there. */
   readonly gpuMemoryUtilization?: number | undefined;
-  /** Tokens a block holds. */
-  readonly blockSize: number;
+  /** Tokens a block holds; undefined lets the backend choose. */
+  readonly blockSize?: number | undefined;
   /** Whether prompts share what they begin with; true if not given. */
   readonly enablePrefixCaching?: boolean | undefined;
   /** Whether users of a priority get equal shares; true if not given. */

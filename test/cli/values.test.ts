@@ -102,11 +102,11 @@ describe('options', () => {
       maxNumBatchedTokens: 512,
       kvCacheMemory: 512 * 1024 ** 2,
       kvCacheDtype: 'auto',
-      blockSize: 32,
       shutdownTimeout: 30,
     });
     expect(options['model']).toMatch(/models\/SmolLM2-135M-Instruct\.Q4_1\.gguf$/);
     expect(options).not.toHaveProperty('maxModelLen');
+    expect(options).not.toHaveProperty('blockSize');
   });
 
   it('come from arguments, else from the environment', () => {
@@ -131,7 +131,6 @@ describe('options', () => {
       maxModelLen: 100,
       kvCacheMemory: 512 * 1024 ** 2,
       kvCacheDtype: 'auto',
-      blockSize: 32,
     });
   });
 });

@@ -15,7 +15,7 @@ import { fp32Lowering } from './fp32.js';
 import { int8Lowering } from './int8.js';
 import { reduceLogits } from './logits.js';
 import { packModel } from './pack.js';
-import { pageFormat } from './pages.js';
+import { defaultBlockSize, pageFormat } from './pages.js';
 import { kernelTarget, productsAreExact } from './processor.js';
 import { canRotate } from './rotation.js';
 import { declareRowInputs } from './rows.js';
@@ -67,7 +67,6 @@ export async function loadCpuModel(
   if (lowering === undefined) {
     throw new UserError(`--precision ${precision} is not available on the CPU; use fp32, int8, int4 or auto.`);
   }
-  const { blockSize } = config;
   const { kvCacheDtype: wanted = 'auto' } = config;
   const { cacheTypes } = lowering;
   const cacheType = wanted === 'auto' ? cacheTypes[0] : wanted;
@@ -77,6 +76,7 @@ export async function loadCpuModel(
       `--kv-cache-dtype ${wanted} is not available for this model in ${precision}; use ${known} or auto.`,
     );
   }
+  const { blockSize = defaultBlockSize(cacheType) } = config;
   const modelFile = await prepareModel(
     ['cpu', precision, cacheType, checkpoint.fingerprint, blockSize, lowering.packed ? kernelTarget() : ''],
     (g, store) =>

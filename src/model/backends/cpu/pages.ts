@@ -29,6 +29,11 @@ export interface Segments {
   values(weights: Value): Value;
 }
 
+/** Tokens of a block unless another size is asked for, by what steps take (`bench/decoder.ts`). */
+export function defaultBlockSize(type: KvCacheDtype): number {
+  return type === 'int8' ? 64 : 32;
+}
+
 export function pageFormat(type: KvCacheDtype, architecture: Architecture, blockSize: number): PageFormat {
   return type === 'int8' ? new Int8Pages(architecture, blockSize) : new FloatPages(type, architecture, blockSize);
 }

@@ -16,6 +16,8 @@ import { selfCheck } from './self-check.js';
 import { matricesAsStored } from './weights.js';
 import { distinctWindows } from './windows.js';
 
+const DEFAULT_BLOCK_SIZE = 32;
+
 export async function loadWebGpuModel(
   checkpoint: Checkpoint,
   config: EngineConfig,
@@ -27,7 +29,8 @@ export async function loadWebGpuModel(
   if (kvCacheDtype !== 'auto' && kvCacheDtype !== 'float16') {
     throw new UserError(`--kv-cache-dtype ${kvCacheDtype} is not available on the GPU; use float16 or auto.`);
   }
-  checkShapes(architecture, config.blockSize);
+  const { blockSize = DEFAULT_BLOCK_SIZE } = config;
+  checkShapes(architecture, blockSize);
   const graph =
     checkpoint.graphFile === undefined
       ? await preparedGraph(checkpoint, config, adapter, progress)
@@ -38,7 +41,7 @@ export async function loadWebGpuModel(
     layers: architecture.layers.length,
     kvHeads: architecture.numKvHeads,
     headSize: architecture.headSize,
-    blockSize: config.blockSize,
+    blockSize,
   };
   const request = {
     kvCacheMemory: config.kvCacheMemory,
@@ -50,7 +53,7 @@ export async function loadWebGpuModel(
     vocabSize: architecture.vocabSize,
     cache: { ...shape, numBlocks: poolBlocks(shape, request, adapter, await deviceMemory(adapter)) },
     description: describe(adapter),
-    maxRowsPerEntry: longQueriesAreWrong(adapter, architecture, config.blockSize) ? 31 : Number.POSITIVE_INFINITY,
+    maxRowsPerEntry: longQueriesAreWrong(adapter, architecture, blockSize) ? 31 : Number.POSITIVE_INFINITY,
   });
   try {
     progress('check', 0);
