@@ -28,16 +28,30 @@ const unreadable: Refusal = {
   code: 'bad_request',
 };
 
-/** Nothing is written to a connection on which an answer has begun: it could only break that. */
+/** How long a client that has been answered may take to hang up, in milliseconds. */
+const linger = 1000;
+
+/**
+ * Nothing is written to a connection on which an answer has begun: it could only break that. Others are read on behind the
+ * answer, to no effect: a connection that is destroyed with bytes unread is reset, and the client may lose the answer.
+ */
 export function answerClientErrors(server: Server): void {
   const answers = new WeakMap<Duplex, ServerResponse>();
+  const answered = new WeakSet<Duplex>();
   server.prependListener('request', (request, response) => answers.set(request.socket, response));
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // What comes behind bytes that could not be read is reported, too.
+    if (answered.has(socket)) return;
     const answer = answers.get(socket);
     const busy = answer?.headersSent && !answer.writableFinished;
-    if (socket.writable && !busy && error.code !== 'ECONNRESET')
-      socket.write(response(refusals[error.code ?? ''] ?? unreadable));
-    socket.destroy(error);
+    if (!socket.writable || busy || error.code === 'ECONNRESET') {
+      socket.destroy(error);
+      return;
+    }
+    answered.add(socket);
+    socket.end(response(refusals[error.code ?? ''] ?? unreadable));
+    const timer = setTimeout(() => socket.destroy(), linger);
+    socket.once('close', () => clearTimeout(timer));
   });
 }
 
