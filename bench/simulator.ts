@@ -50,7 +50,7 @@ interface Figures {
 const machine = describeMachine();
 const steps: EngineStats[] = [];
 const engine = startBenchEngine(config, { onStep: (stats) => steps.push(stats) });
-const { numBlocks, vocabSize } = await engine.ready();
+const { numBlocks, blockSize, vocabSize } = await engine.ready();
 const calibration = new CalibrationLoad(engine, maxNumSeqs);
 
 async function calibrated(): Promise<EngineStats[]> {
@@ -89,7 +89,7 @@ function figures(throughput: number, ttfts: Iterable<number>): Figures {
 }
 
 function simulated(workload: WorkloadOptions, stepTimes: StepTimes): Figures {
-  const limits = { maxNumSeqs, maxNumBatchedTokens: config.maxNumBatchedTokens, blockSize: config.blockSize };
+  const limits = { maxNumSeqs, maxNumBatchedTokens: config.maxNumBatchedTokens, blockSize };
   const summary = simulate({ ...limits, workload, stepTimes, numBlocks, enablePrefixCaching: true }).summary();
   return { throughput: summary.outputTokensPerSecond, p50: summary.ttft!.p50, p95: summary.ttft!.p95 };
 }
@@ -103,7 +103,7 @@ try {
   let before = await calibrated();
   const { times } = calibrate(before, 'first');
   const full = { ...shape, load: { kind: 'closed', concurrency: 2 * maxNumSeqs } } as const;
-  const limits = { maxNumSeqs, maxNumBatchedTokens: config.maxNumBatchedTokens, blockSize: config.blockSize };
+  const limits = { maxNumSeqs, maxNumBatchedTokens: config.maxNumBatchedTokens, blockSize };
   const most = simulate({
     ...limits,
     workload: full,

@@ -81,11 +81,11 @@ test('an answer is a prefix too: the next turn of a chat computes only what is n
   expect(records.get('2/0')!.tokens).toEqual(fakeGreedy(second, 3, VOCABULARY));
 });
 
-test('a prompt that is cached as a whole computes its last block again, for its logits', async () => {
+test('a prompt that is cached as a whole computes its last two tokens again, for its logits', async () => {
   const prompt = stream(8, 16);
   const requests = [1, 2].map((id) => requestOf({ id, prompt, maxTokens: 3 }));
   const { records, loop } = await runScript(runnerOf(4, 64), LIMITS, inTurn(requests, 40));
-  expect(records.get('2/0')!.outputs[0]!.cachedTokens).toBe(12);
+  expect(records.get('2/0')!.outputs[0]!.cachedTokens).toBe(14);
   expect(records.get('2/0')!.tokens).toEqual(fakeGreedy(prompt, 3, VOCABULARY));
   // The block computed twice is kept once.
   expect(loop.cache.cachedBlocks).toBe(4);

@@ -114,10 +114,12 @@ describe('generate', () => {
     const { client } = start('good');
     const stream = client.generate(newRequest({ maxTokens: 5 }));
     const first = await stream.next();
-    expect(first.value).toHaveLength(1);
     await until(() => client.stats?.steps === 5);
     const second = await stream.next();
-    expect(second.value!.flatMap(({ tokens }) => tokens)).toEqual([11, 12, 13, 14]);
+    // One came first, or more where this thread was late; then the rest.
+    const tokens = [first, second].map(({ value }) => value!.flatMap((output) => output.tokens));
+    expect(tokens.map(({ length }) => length > 0)).toEqual([true, true]);
+    expect(tokens.flat()).toEqual([10, 11, 12, 13, 14]);
     expect(await stream.next()).toEqual({ done: true, value: undefined });
   });
 

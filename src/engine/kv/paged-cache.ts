@@ -6,7 +6,7 @@ import { type BlockId, BlockPool } from './block-pool.js';
 import type { BlockTable } from './block-table.js';
 import { type FoundPrefix, PrefixCache, type PrefixCacheOptions } from './prefix-cache.js';
 
-const NOTHING_FOUND: FoundPrefix = { blocks: [], idle: 0 };
+const NOTHING_FOUND: FoundPrefix = { blocks: [], begun: undefined, idle: 0, tokens: 0 };
 
 /** Blocks to copy before a step, in order: sources[i] to targets[i]. */
 export interface BlockCopies {
@@ -56,15 +56,17 @@ export class PagedCache {
     return Math.ceil(tokens / this.blockSize);
   }
 
-  /** Looks up the leading blocks of a sequence within `limit` tokens; `start` takes what was found last. */
+  /** Looks up the leading tokens of a sequence, at most `limit`; `start` takes what was found last. */
   find(table: BlockTable, tokens: Int32Array, limit: number, salt: string): FoundPrefix {
     return this.#prefixes?.find(table, tokens, limit, salt) ?? NOTHING_FOUND;
   }
 
-  /** Starts an empty table with what the last `find`, which was for it, has found; returns how many tokens that is. */
-  start(table: BlockTable): number {
+  /**
+   * Starts an empty table with what the last `find`, which was for it, has found. It must `grow` next, by what is to be
+   * written: that replaces a block which holds other tokens as well by a copy.
+   */
+  start(table: BlockTable): void {
     this.#prefixes?.adopt(table);
-    return table.length * this.blockSize;
   }
 
   /** Makes the full blocks among a sequence's first `computed` tokens findable for others; a step has filled them. */

@@ -1,5 +1,6 @@
 /**
- * Finds blocks by the tokens they hold. The cache is one more owner of each block that a sequence has filled, so the block
+ * Finds blocks by the tokens they hold; the last one found may hold some of the tokens that are looked for and then others,
+ * as where prompts with a common beginning part. The cache is one more owner of each block that a sequence has filled, so the block
  * outlives the sequence; blocks that nobody else owns any more are idle and leave, the longest unused first, when room is
  * needed.
  *
@@ -31,9 +32,18 @@ interface Root {
 export interface FoundPrefix {
   /** Leading blocks of the sequence that are cached. */
   readonly blocks: readonly BlockId[];
-  /** How many of them are idle: to take one makes one available block less. */
+  /** A cached block that begins as the sequence goes on behind them; of this one a copy is needed. */
+  readonly begun: BlockId | undefined;
+  /** How many of all these blocks are idle: to take one makes one available block less. */
   readonly idle: number;
+  /** Leading tokens of the sequence that they hold. */
+  readonly tokens: number;
 }
+
+/** Share of a block that has to be equal for a copy of it to be worth its while: many prompts have some words in common. */
+const WORTH_COPYING = 1 / 4;
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export class PrefixCache {
   readonly #pool: BlockPool;
@@ -46,9 +56,16 @@ export class PrefixCache {
   /** By block; undefined where it is not cached. */
   readonly #keys: (BlockKey | undefined)[];
   readonly #parents: Float64Array;
+  /** By block or root, the block published behind it last: where sequences part, it begins as the next one goes on. */
+  readonly #latest = new Map<number, BlockId>();
   readonly #tokens: Int32Array;
   readonly #idle: IdleBlocks;
-  readonly #found: { blocks: BlockId[]; idle: number } = { blocks: [], idle: 0 };
+  readonly #found: Mutable<FoundPrefix> & { readonly blocks: BlockId[] } = {
+    blocks: [],
+    begun: undefined,
+    idle: 0,
+    tokens: 0,
+  };
   #nextRoot = -1;
   /** Tables of an earlier generation hold blocks from before a reset and publish no more. */
   #generation = 1;
@@ -75,14 +92,16 @@ export class PrefixCache {
   }
 
   /**
-   * Looks up the leading blocks of a sequence. Nothing changes hands: `adopt` does that, if it comes before the next call.
+   * Looks up the leading tokens of a sequence. Nothing changes hands: `adopt` does that, if it comes before the next call.
    * O(1) per block found, and one hash for each block the first time.
-   * @param limit only blocks that end within so many tokens are looked for
+   * @param limit no more tokens are looked for
    */
   find(table: BlockTable, tokens: Int32Array, limit: number, salt: string): FoundPrefix {
     const found = this.#found;
     found.blocks.length = 0;
+    found.begun = undefined;
     found.idle = 0;
+    found.tokens = 0;
     const root = this.#roots.get(salt);
     if (root === undefined) return found;
     let parent = root.id;
@@ -93,16 +112,28 @@ export class PrefixCache {
       if (this.#pool.references(block) === 1) found.idle++;
       parent = block;
     }
+    found.tokens = found.blocks.length * this.#blockSize;
+    const next = this.#latest.get(parent);
+    if (next === undefined) return found;
+    const equal = this.#equalTokens(next, tokens, found.tokens, Math.min(limit - found.tokens, this.#blockSize - 1));
+    if (equal < WORTH_COPYING * this.#blockSize) return found;
+    found.begun = next;
+    if (this.#pool.references(next) === 1) found.idle++;
+    found.tokens += equal;
     return found;
   }
 
-  /** Starts an empty table with the blocks that the last `find` found for it. */
+  /**
+   * Starts an empty table with the blocks that the last `find` found for it. The last may have begun only as the sequence
+   * goes on, so before the table is written to it has to be replaced by a copy, as every shared block.
+   */
   adopt(table: BlockTable): void {
-    for (const block of this.#found.blocks) {
+    const { blocks, begun } = this.#found;
+    for (const block of begun === undefined ? blocks : [...blocks, begun]) {
       this.#share(block);
       table.push(block);
     }
-    table.published = this.#found.blocks.length;
+    table.published = blocks.length;
     table.generation = this.#generation;
   }
 
@@ -136,6 +167,7 @@ export class PrefixCache {
       this.#pool.release(block);
     }
     this.#byKey.clear();
+    this.#latest.clear();
     this.#roots.clear();
     this.#rootsById.clear();
   }
@@ -159,6 +191,10 @@ export class PrefixCache {
       }
       yield block;
     }
+    for (const [parent, block] of this.#latest) {
+      const follows = this.#keys[block] !== undefined && this.#parents[block] === parent;
+      if (!follows) throw new Error(`block ${block} is no cached one behind ${parent}`);
+    }
     if (idle.size !== idleExpected) throw new Error(`${idle.size} blocks are idle, not ${idleExpected}`);
   }
 
@@ -171,6 +207,7 @@ export class PrefixCache {
     if (known !== undefined) {
       if (parent === undefined || !this.#holds(known, parent, tokens, index)) return false;
       this.#share(known);
+      this.#latest.set(parent, known);
       table.replace(index, known);
       this.#pool.release(own);
       return true;
@@ -179,6 +216,7 @@ export class PrefixCache {
     this.#byKey.set(key, own);
     this.#keys[own] = key;
     this.#parents[own] = parent ?? this.#addRoot(salt).id;
+    this.#latest.set(this.#parents[own]!, own);
     if (index === 0) this.#rootsById.get(this.#parents[own]!)!.blocks++;
     const start = index * this.#blockSize;
     for (let i = 0; i < this.#blockSize; i++) this.#tokens[own * this.#blockSize + i] = tokens[start + i]!;
@@ -197,12 +235,15 @@ export class PrefixCache {
   /** Whether a cached block holds just these tokens, after just these blocks. */
   #holds(block: BlockId, parent: number, tokens: Int32Array, index: number): boolean {
     if (this.#parents[block] !== parent) return false;
+    return this.#equalTokens(block, tokens, index * this.#blockSize, this.#blockSize) === this.#blockSize;
+  }
+
+  /** How many of a cached block's first `most` tokens are those of a sequence from `start` on, up to the first other one. */
+  #equalTokens(block: BlockId, tokens: Int32Array, start: number, most: number): number {
     const own = block * this.#blockSize;
-    const start = index * this.#blockSize;
-    for (let i = 0; i < this.#blockSize; i++) {
-      if (this.#tokens[own + i] !== tokens[start + i]) return false;
-    }
-    return true;
+    let equal = 0;
+    while (equal < most && this.#tokens[own + equal] === tokens[start + equal]) equal++;
+    return equal;
   }
 
   #share(block: BlockId): void {
@@ -213,7 +254,9 @@ export class PrefixCache {
   #forget(block: BlockId): void {
     this.#byKey.delete(this.#keys[block]!);
     this.#keys[block] = undefined;
-    const root = this.#rootsById.get(this.#parents[block]!);
+    const parent = this.#parents[block]!;
+    if (this.#latest.get(parent) === block) this.#latest.delete(parent);
+    const root = this.#rootsById.get(parent);
     if (root !== undefined && --root.blocks === 0) {
       this.#roots.delete(root.salt);
       this.#rootsById.delete(root.id);

@@ -74,14 +74,15 @@ export class Admission {
   /** Starts the sequence that is next, if there is room for it. */
   #start(sequence: Sequence, now: Seconds): Outcome {
     const { cache, queue, running, budget, gate, secure } = this.#parts;
-    sequence.computed = this.#find(sequence).blocks.length * cache.blockSize;
-    const outcome = !budget.admits(sequence) ? 'budget' : this.#makeRoom(sequence) ? 'started' : 'blocks';
+    const limit = this.#reusableTokens(sequence);
+    sequence.computed = this.#find(sequence, limit).tokens;
+    const outcome = !budget.admits(sequence) ? 'budget' : this.#makeRoom(sequence, limit) ? 'started' : 'blocks';
     if (outcome !== 'started') {
       sequence.computed = 0;
       return outcome;
     }
     budget.admit(sequence);
-    this.#find(sequence);
+    this.#find(sequence, limit);
     cache.start(sequence.blocks);
     if (!secure(sequence)) throw new Error('blocks of an admission are missing');
     queue.remove(sequence);
@@ -94,9 +95,25 @@ export class Admission {
     return outcome;
   }
 
-  #find(sequence: Sequence): FoundPrefix {
-    const { blocks, tokens, request } = sequence;
-    return this.#parts.cache.find(blocks, tokens, reusableTokens(sequence), request.cacheSalt);
+  #find({ blocks, tokens, request }: Sequence, limit: number): FoundPrefix {
+    return this.#parts.cache.find(blocks, tokens, limit, request.cacheSalt);
+  }
+
+  /**
+   * Leading tokens of a sequence that may come from the prefix cache: whole blocks only, where there is no room for one
+   * and the copy of it. A sequence that needs all of the pool would otherwise wait for ever.
+   */
+  #reusableTokens(sequence: Sequence): number {
+    const limit = reusableTokens(sequence);
+    const found = this.#find(sequence, limit);
+    const room = found.begun === undefined || this.#blocksFit(sequence, found);
+    return room ? limit : found.blocks.length * this.#parts.cache.blockSize;
+  }
+
+  #blocksFit(sequence: Sequence, found: FoundPrefix): boolean {
+    const { cache, running } = this.#parts;
+    this.#promised ??= promisedBlocks(running, cache);
+    return blocksFit(sequence, found, this.#promised, cache);
   }
 
   #account(sequence: Sequence): void {
@@ -114,13 +131,9 @@ export class Admission {
   }
 
   /** Whether the sequence can start now; those that have to give way to it do so when that is enough. */
-  #makeRoom(sequence: Sequence): boolean {
+  #makeRoom(sequence: Sequence, limit: number): boolean {
     const { cache, running, maxNumSeqs, takenSlots, preempt } = this.#parts;
-    const fits = () => {
-      if (takenSlots() >= maxNumSeqs) return false;
-      this.#promised ??= promisedBlocks(running, cache);
-      return blocksFit(sequence, this.#find(sequence), this.#promised, cache);
-    };
+    const fits = () => takenSlots() < maxNumSeqs && this.#blocksFit(sequence, this.#find(sequence, limit));
     if (fits()) return true;
     const entitled = this.#entitled(sequence);
     const lowest = running.victim;

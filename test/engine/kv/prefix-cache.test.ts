@@ -10,7 +10,6 @@ const BLOCK = 4;
 /** A cache, and sequences in it that are filled at once as far as they are given. */
 function setUp(numBlocks: number, options: PrefixCacheOptions = { model: 'm' }) {
   const cache = new PagedCache(numBlocks, BLOCK, options);
-  const copies = { sources: [], targets: [] };
   const find = (tokens: readonly number[], salt = '', limit = tokens.length) => [
     ...cache.find(new BlockTable(), Int32Array.from(tokens), limit, salt).blocks,
   ];
@@ -18,13 +17,14 @@ function setUp(numBlocks: number, options: PrefixCacheOptions = { model: 'm' }) 
   const start = (tokens: readonly number[], salt = '') => {
     const table = new BlockTable();
     const held = Int32Array.from(tokens);
-    cache.find(table, held, held.length - 1, salt);
-    const computed = cache.start(table);
+    const copies = { sources: [] as number[], targets: [] as number[] };
+    const computed = cache.find(table, held, held.length - 1, salt).tokens;
+    cache.start(table);
     if (!cache.grow(table, held.length, computed, copies)) {
       cache.shrink(table, 0);
       return undefined;
     }
-    return { table, held, salt, computed };
+    return { table, held, salt, computed, copies };
   };
   type Started = NonNullable<ReturnType<typeof start>>;
   const publish = ({ table, held, salt }: Started) => cache.publish(table, held, held.length, salt);
@@ -142,6 +142,75 @@ describe('a prefix', () => {
   });
 });
 
+describe('a block that begins as a sequence goes on', () => {
+  test('is copied, and what is equal of it is not computed again', () => {
+    const { cache, find, run, start, publish, end } = setUp(16);
+    run(range(12));
+    const parted = [...range(6), 90, 91, 92];
+    expect(find(parted)).toEqual([0]);
+    const { table, held, ...second } = start(parted)!;
+    expect(second).toMatchObject({ computed: 6, copies: { sources: [1], targets: [3] } });
+    expect([...table.blocks]).toEqual([0, 3, 4]);
+    cache.check([table]);
+    publish({ table, held, ...second });
+    end({ table, held, ...second });
+    expect([find(parted), find(range(12))]).toEqual([
+      [0, 3],
+      [0, 1, 2],
+    ]);
+    // Of blocks behind the same one, the latest is looked at.
+    expect(start([...range(4), 4, 5, 90, 0, 0])!.copies.sources).toEqual([3]);
+  });
+
+  test('is the first of its sequence, or one that only the limit cuts', () => {
+    const { run, start } = setUp(16);
+    run(range(8));
+    expect(start([0, 1, 2, 90, 91])).toMatchObject({ computed: 3, copies: { sources: [0] } });
+    expect(start(range(8))).toMatchObject({ computed: 7, copies: { sources: [1] } });
+    expect(start([0, 90])).toMatchObject({ computed: 1 });
+    expect(start([90, 1, 2, 3])).toMatchObject({ computed: 0, copies: { sources: [] } });
+  });
+
+  test('is not copied for less than a quarter of it', () => {
+    const cache = new PagedCache(8, 16, { model: 'm' });
+    const tokens = (equal: number) => Int32Array.from({ length: 17 }, (_, i) => (i < equal ? i : 90));
+    const table = new BlockTable();
+    cache.start(table);
+    cache.grow(table, 16, 0, { sources: [], targets: [] });
+    cache.publish(table, tokens(16), 16, '');
+    const found = (equal: number) => cache.find(new BlockTable(), tokens(equal), 17, '').tokens;
+    expect([3, 4, 15].map(found)).toEqual([0, 4, 15]);
+  });
+
+  test('of another salt, or evicted, or before a reset, is not looked at', () => {
+    const { cache, run, start, end } = setUp(3);
+    run(range(8), 'a');
+    const other = start(range(6), 'b')!;
+    expect(other).toMatchObject({ computed: 0, copies: { sources: [] } });
+    end(other);
+    // Takes the block that follows the first.
+    end(start(range(8, 50))!);
+    const first = start(range(7), 'a')!;
+    expect(first).toMatchObject({ computed: 4, copies: { sources: [] } });
+    end(first);
+    cache.resetPrefixes();
+    expect(start(range(4), 'a')).toMatchObject({ computed: 0, copies: { sources: [] } });
+  });
+
+  test('takes a block for the copy, and its own from those that can be had', () => {
+    const { cache, run, start, end } = setUp(3);
+    run(range(8));
+    // Blocks 0 and 1 are idle, 2 is free: 0 is shared, 1 copied to 2, and 1 is idle again.
+    const second = start([...range(6), 90])!;
+    expect([second.computed, cache.availableBlocks]).toEqual([6, 1]);
+    end(second);
+    // There is nowhere to copy to beside a sequence that holds the third.
+    const holder = start([70])!;
+    expect(start([...range(6), 90])).toBeUndefined();
+    cache.check([holder.table]);
+  });
+});
+
 describe('room', () => {
   test('is made by the blocks unused for longest, the last of a chain before the first (case 68, kvcached#362)', () => {
     const { cache, find, run, start, end } = setUp(8);
@@ -191,8 +260,13 @@ test('a reset forgets all; those that run keep their blocks and publish no more'
 test('under any history, what is found holds the tokens asked for, from the start and without a hole', () => {
   // Few different blocks, so that prefixes are shared and forked all the time.
   const prompt = fc
-    .tuple(fc.array(fc.nat(1), { maxLength: 5 }), fc.integer({ min: 1, max: BLOCK }))
-    .map(([blocks, rest]) => [...blocks.flatMap((token) => range(BLOCK, token)), ...range(rest, 9)]);
+    .tuple(fc.array(fc.nat(1), { maxLength: 5 }), fc.nat(BLOCK), fc.nat(BLOCK - 1))
+    // Behind whole blocks the beginning of one, and then other tokens.
+    .map(([blocks, begun, rest]) => [
+      ...blocks.flatMap((token) => range(BLOCK, token)),
+      ...range(begun, blocks.length % 2),
+      ...range(rest + 1, 9),
+    ]);
   const salt = fc.constantFrom('', '', 'a');
   const operation = fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant('start' as const), prompt, salt }) },
@@ -204,7 +278,7 @@ test('under any history, what is found holds the tokens asked for, from the star
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('reset' as const) }) },
   );
   const weak = (parent: string, tokens: Int32Array) => `${(parent.length * 7 + tokens.reduce((a, b) => a + b, 0)) % 5}`;
-  const seen = { hits: 0, refused: 0 };
+  const seen = { hits: 0, refused: 0, copies: 0 };
   fc.assert(
     fc.property(
       fc.array(operation, { maxLength: 60, size: 'max' }),
@@ -212,8 +286,8 @@ test('under any history, what is found holds the tokens asked for, from the star
       fc.boolean(),
       (steps, blocks, collide) => {
         const { cache, start, end } = setUp(blocks, { model: 'm', hash: collide ? weak : undefined });
-        /** What has been written into each block, as text: salt and all tokens up to its end. */
-        const contents = new Map<number, string>();
+        /** What has been written into each block: salt and all tokens up to the last in it. */
+        const contents = new Map<number, { salt: string; tokens: number[] }>();
         const running: (NonNullable<ReturnType<typeof start>> & { done: number })[] = [];
         for (const step of steps) {
           const chosen = 'which' in step ? running[step.which % Math.max(1, running.length)] : undefined;
@@ -225,15 +299,21 @@ test('under any history, what is found holds the tokens asked for, from the star
             }
             seen.hits += started.computed;
             expect(started.computed).toBeLessThan(step.prompt.length);
-            for (let i = 0; i < started.table.length; i++) {
-              const content = `${step.salt}:${step.prompt.slice(0, (i + 1) * BLOCK)}`;
-              if (i * BLOCK < started.computed) expect(contents.get(started.table.at(i))).toBe(content);
+            started.copies.sources.forEach((source, i) => {
+              contents.set(started.copies.targets[i]!, contents.get(source)!);
+              seen.copies++;
+            });
+            for (let i = 0; i * BLOCK < started.computed; i++) {
+              const end = Math.min((i + 1) * BLOCK, started.computed);
+              const { salt, tokens } = contents.get(started.table.at(i))!;
+              expect([salt, tokens.slice(0, end)]).toEqual([step.salt, step.prompt.slice(0, end)]);
             }
             running.push({ ...started, done: started.computed });
           } else if (step.kind === 'publish' && chosen !== undefined) {
             chosen.done = Math.max(chosen.done, Math.min(step.to, chosen.held.length));
-            for (let i = 0; (i + 1) * BLOCK <= chosen.done; i++) {
-              contents.set(chosen.table.at(i), `${chosen.salt}:${[...chosen.held.slice(0, (i + 1) * BLOCK)]}`);
+            for (let i = 0; i * BLOCK < chosen.done; i++) {
+              const tokens = [...chosen.held.slice(0, Math.min((i + 1) * BLOCK, chosen.done))];
+              contents.set(chosen.table.at(i), { salt: chosen.salt, tokens });
             }
             cache.publish(chosen.table, chosen.held, chosen.done, chosen.salt);
           } else if (step.kind === 'end' && chosen !== undefined) {
@@ -253,4 +333,5 @@ test('under any history, what is found holds the tokens asked for, from the star
   );
   expect(seen.hits).toBeGreaterThan(1000);
   expect(seen.refused).toBeGreaterThan(100);
+  expect(seen.copies).toBeGreaterThan(100);
 });
