@@ -8,6 +8,7 @@ import type { KvCacheDtype } from '../../../engine/protocol.js';
 import type { Architecture } from '../../architecture.js';
 import { type ModelRunner, RunnerLostError, type StepBatch, type StepLogits } from '../../runner.js';
 import { divide, type Share } from './divide.js';
+import { HeapTrimmer } from './heap.js';
 import { LogitsJoiner } from './join.js';
 import { Pace } from './pace.js';
 import { CachePool } from './pool.js';
@@ -33,6 +34,7 @@ const MOST_THREADS_WITH_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
+  readonly #heap = new HeapTrimmer();
   readonly #joiner = new LogitsJoiner();
   /** Rows of prompts and of decodes cost differently beside each other in each way. */
   readonly #paces = { decodes: new Pace(), prefills: new Pace() };
@@ -99,6 +101,7 @@ export class CpuRunner implements ModelRunner {
   }
 
   run(batch: StepBatch): Promise<StepLogits> {
+    this.#heap.trim();
     const division = this.replicas.length === 0 ? undefined : divide(batch, this.replicas.length);
     if (division === undefined) return this.whole.run(batch);
     const pace = batch.tokens.length === batch.pastLengths.length ? this.#paces.decodes : this.#paces.prefills;
