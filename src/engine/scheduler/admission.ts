@@ -74,15 +74,14 @@ export class Admission {
   /** Starts the sequence that is next, if there is room for it. */
   #start(sequence: Sequence, now: Seconds): Outcome {
     const { cache, queue, running, budget, gate, secure } = this.#parts;
-    const limit = this.#reusableTokens(sequence);
-    sequence.computed = this.#find(sequence, limit).tokens;
-    const outcome = !budget.admits(sequence) ? 'budget' : this.#makeRoom(sequence, limit) ? 'started' : 'blocks';
+    sequence.computed = this.#cachedTokens(sequence);
+    const outcome = !budget.admits(sequence) ? 'budget' : this.#makeRoom(sequence) ? 'started' : 'blocks';
     if (outcome !== 'started') {
       sequence.computed = 0;
       return outcome;
     }
     budget.admit(sequence);
-    this.#find(sequence, limit);
+    this.#find(sequence, sequence.computed);
     cache.start(sequence.blocks);
     if (!secure(sequence)) throw new Error('blocks of an admission are missing');
     queue.remove(sequence);
@@ -100,14 +99,13 @@ export class Admission {
   }
 
   /**
-   * Leading tokens of a sequence that may come from the prefix cache: whole blocks only, where there is no room for one
-   * and the copy of it. A sequence that needs all of the pool would otherwise wait for ever.
+   * Leading tokens of a sequence that come from the prefix cache: whole blocks only, where there is no room for one and
+   * the copy of it. A sequence that needs all of the pool would otherwise wait for ever.
    */
-  #reusableTokens(sequence: Sequence): number {
-    const limit = reusableTokens(sequence);
-    const found = this.#find(sequence, limit);
+  #cachedTokens(sequence: Sequence): number {
+    const found = this.#find(sequence, reusableTokens(sequence));
     const room = found.begun === undefined || this.#blocksFit(sequence, found);
-    return room ? limit : found.blocks.length * this.#parts.cache.blockSize;
+    return room ? found.tokens : found.blocks.length * this.#parts.cache.blockSize;
   }
 
   #blocksFit(sequence: Sequence, found: FoundPrefix): boolean {
@@ -131,9 +129,9 @@ export class Admission {
   }
 
   /** Whether the sequence can start now; those that have to give way to it do so when that is enough. */
-  #makeRoom(sequence: Sequence, limit: number): boolean {
+  #makeRoom(sequence: Sequence): boolean {
     const { cache, running, maxNumSeqs, takenSlots, preempt } = this.#parts;
-    const fits = () => takenSlots() < maxNumSeqs && this.#blocksFit(sequence, this.#find(sequence, limit));
+    const fits = () => takenSlots() < maxNumSeqs && this.#blocksFit(sequence, this.#find(sequence, sequence.computed));
     if (fits()) return true;
     const entitled = this.#entitled(sequence);
     const lowest = running.victim;
