@@ -13,7 +13,7 @@ import {
   readTinyModels,
 } from './support/golden.js';
 import { loadForBench, readPrecisions } from './support/model.js';
-import { readOptions } from './support/options.js';
+import { readOptionalNumber, readOptions } from './support/options.js';
 import { bundledModel } from './support/paths.js';
 import { argmax, type Chunk, Sequences } from './support/sequences.js';
 import { formatTable, mean } from './support/statistics.js';
@@ -126,7 +126,7 @@ async function measure(precision: Precision | 'auto'): Promise<string[][]> {
     precision,
     kvCacheDtype: options['kv-cache-dtype'] as KvCacheDtype | 'auto',
     device,
-    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
+    blockSize: readOptionalNumber(options['block-size']),
   });
   const rows: string[][] = [];
   const reference = mean(docs.map(({ loss }) => loss));

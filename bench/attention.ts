@@ -7,7 +7,7 @@ import { performance } from 'node:perf_hooks';
 import { openCheckpoint } from '../src/model/formats/open.js';
 import type { ModelRunner, StepBatch } from '../src/model/runner.js';
 import { loadForBench, readPrecisions } from './support/model.js';
-import { readNumbers, readOptions } from './support/options.js';
+import { readNumbers, readOptionalNumber, readOptions } from './support/options.js';
 import { bundledModel } from './support/paths.js';
 import { fillPool, stepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
@@ -65,7 +65,7 @@ for (const precision of readPrecisions(options.precision)) {
     model: options.model,
     precision,
     threads: Number(options.threads),
-    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
+    blockSize: readOptionalNumber(options['block-size']),
     kvCacheMemory: 3 * 1024 ** 3,
   });
   console.log(`${precision}: ${description}`);

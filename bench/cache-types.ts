@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import type { KvCacheDtype } from '../src/engine/protocol.js';
 import { loadForBench } from './support/model.js';
-import { readNumbers, readOptions } from './support/options.js';
+import { readNumbers, readOptionalNumber, readOptions } from './support/options.js';
 import { fillPool, greedyStepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
 
@@ -27,7 +27,7 @@ const POOL_BYTES = 1.5 * 2 ** 30;
 const runners = await Promise.all(
   options.caches.split(',').map(async (cache) => {
     const [kvCacheDtype, size] = cache.split('/') as [KvCacheDtype, string?];
-    const blockSize = size === undefined ? undefined : Number(size);
+    const blockSize = readOptionalNumber(size);
     const { runner } = await loadForBench({ kvCacheDtype, blockSize, precision: 'int8', kvCacheMemory: POOL_BYTES });
     return { runner, name: `${kvCacheDtype} by ${runner.blockSize}` };
   }),

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import type { ModelRunner, StepBatch } from '../src/model/runner.js';
 import { loadForBench, readPrecisions } from './support/model.js';
-import { readNumbers, readOptions } from './support/options.js';
+import { readNumbers, readOptionalNumber, readOptions } from './support/options.js';
 import { bundledModel } from './support/paths.js';
 import { fillPool, stepOf } from './support/sequences.js';
 import { formatNumber, formatTable, median } from './support/statistics.js';
@@ -77,7 +77,7 @@ for (const precision of readPrecisions(options.precision)) {
     device: options.device === 'webgpu' ? 'webgpu' : 'cpu',
     precision,
     threads: Number(options.threads),
-    blockSize: options['block-size'] === undefined ? undefined : Number(options['block-size']),
+    blockSize: readOptionalNumber(options['block-size']),
     kvCacheMemory: 2 * 1024 ** 3,
   });
   console.log(`${precision}: ${description}`);

@@ -17,6 +17,11 @@ export function readOptions<T extends NonNullable<ParseArgsConfig['options']>>(o
   }
 }
 
+/** A number, where one was given. */
+export function readOptionalNumber(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}
+
 /** Positive whole numbers, as in 1,4,16. */
 export function readNumbers(text: string): number[] {
   const numbers = text.split(',').map(Number);

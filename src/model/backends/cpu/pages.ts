@@ -29,7 +29,7 @@ export interface Segments {
   values(weights: Value): Value;
 }
 
-/** Tokens of a block unless another size is asked for, by what steps take (`bench/decoder.ts`). */
+/** Tokens of a block unless another size is asked for, by what steps take (`bench/cache-types.ts`). */
 export function defaultBlockSize(type: KvCacheDtype): number {
   return type === 'int8' ? 64 : 32;
 }

@@ -6,9 +6,11 @@ import { env } from 'onnxruntime-node';
 /** Of the flags that Linux lists, those that name instructions kernels may be made of. */
 const INSTRUCTIONS = /^(sse|ssse|avx|amx|fma|f16c|bmi|asimd|sve|sme|i8mm|bf16|fphp)/;
 
+const instructions = listedInstructions();
+
 /** Names the kernels that ONNX Runtime chooses here: its version, the system, and what the processor can do. */
 export function kernelTarget(): string {
-  return [env.versions.node, platform(), arch(), ...(listedInstructions() ?? [cpus()[0]?.model ?? ''])].join(' ');
+  return [env.versions.node, platform(), arch(), ...(instructions ?? [cpus()[0]?.model ?? ''])].join(' ');
 }
 
 /**
@@ -16,7 +18,7 @@ export function kernelTarget(): string {
  * large ones saturate; weights are then multiplied by slower kernels (`session.ts`), which take no others.
  */
 export function productsAreExact(): boolean {
-  return arch() !== 'x64' || (listedInstructions() ?? []).some((flag) => /vnni/.test(flag));
+  return arch() !== 'x64' || (instructions ?? []).some((flag) => /vnni/.test(flag));
 }
 
 /** Undefined where Linux's list is not to be had. */
