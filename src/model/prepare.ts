@@ -12,7 +12,7 @@ import { GraphBuilder } from './graph/builder.js';
 import { WeightStore } from './graph/weight-store.js';
 
 /** Raised whenever any lowering, or packing, changes what it writes, so that older files are not taken for current ones. */
-const LAYOUT_VERSION = 33;
+const LAYOUT_VERSION = 34;
 
 /** Name of the graph's file in the directory of a prepared model. */
 export const GRAPH_FILE = 'model.onnx';

@@ -5,11 +5,12 @@ import { Float, type GraphBuilder, type Value } from '../../graph/builder.js';
 import { dataTypeCode } from '../../graph/data-type.js';
 import { ATTENTION_INPUTS } from './attention-inputs.js';
 import { cacheInputs, STORED } from './page-names.js';
+import { declarePages, pagesOfLayer, pagesOfLayers, splitLayers } from './page-tables.js';
 import type { PageFormat, Segments } from './pages.js';
 
 export class FloatPages implements PageFormat {
-  /** i32 [V, KH, n] rows of the pool, page * KV heads + KV head, of the segments. */
-  #segmentRows = '';
+  /** Of each layer, rows i32 [V, KH, n] of its inputs, page * KV heads + KV head, that hold the segments' pages. */
+  #tables: readonly Value[] = [];
 
   constructor(
     private readonly type: 'float32' | 'float16',
@@ -19,32 +20,31 @@ export class FloatPages implements PageFormat {
 
   declare(g: GraphBuilder): void {
     const width = this.blockSize * this.architecture.headSize;
-    this.architecture.layers.forEach((_, layer) => {
-      const { key, value } = cacheInputs(layer);
-      for (const name of [key, value]) g.input(name, this.type, ['pool rows', width]);
+    declarePages(g, this.architecture, ({ key, value }) => {
+      for (const name of [key, value]) g.input(name, this.type, [`${key} rows`, width]);
     });
     const pages = g.node('Unsqueeze', [ATTENTION_INPUTS.segmentPages, g.int64([1])], { name: 'segment_pages_by_head' });
-    this.#segmentRows = this.#rowsOf(g, pages, 'segment_rows_of_pool');
+    const rows = this.#rowsOf(g, pagesOfLayers(g, pages, 3), 'segment_rows_of_pool');
+    this.#tables = splitLayers(g, this.architecture.layers.length, rows);
   }
 
   segments(g: GraphBuilder, layer: number): Segments {
     const { attentionScale } = this.architecture;
-    const { key, value } = cacheInputs(layer);
     return {
       scores: (queries) =>
-        g.node('FusedMatMul', [queries, this.#segmentSlots(g, key, 'key')], {
+        g.node('FusedMatMul', [queries, this.#segmentSlots(g, layer, 'key')], {
           domain: 'com.microsoft',
           name: 'past_scores',
           transB: 1,
           alpha: new Float(attentionScale),
         }),
-      values: (weights) => g.node('MatMul', [weights, this.#segmentSlots(g, value, 'value')], { name: 'past_values' }),
+      values: (weights) => g.node('MatMul', [weights, this.#segmentSlots(g, layer, 'value')], { name: 'past_values' }),
     };
   }
 
   slots(g: GraphBuilder, layer: number, pages: Value): { key: Value; value: Value } {
     const { numKvHeads, headSize } = this.architecture;
-    const rows = this.#rowsOf(g, pages, 'page_rows');
+    const rows = this.#rowsOf(g, pagesOfLayer(g, layer, pages), 'page_rows');
     const read = (pool: Value, name: string) => {
       const gathered = g.node('Gather', [pool, rows], { axis: 0, name: `${name}_pages` });
       const shape = g.int64([1, numKvHeads, -1, headSize]);
@@ -69,9 +69,10 @@ export class FloatPages implements PageFormat {
   }
 
   /** The slots of the segments' pages, [V, KH, n * page size, HS]. */
-  #segmentSlots(g: GraphBuilder, pool: Value, name: string): Value {
+  #segmentSlots(g: GraphBuilder, layer: number, name: 'key' | 'value'): Value {
     const { numKvHeads, headSize } = this.architecture;
-    const pages = g.node('Gather', [pool, this.#segmentRows], { axis: 0, name: `${name}_pages` });
+    const pool = cacheInputs(layer)[name];
+    const pages = g.node('Gather', [pool, this.#tables[layer] as Value], { axis: 0, name: `${name}_pages` });
     const shape = g.int64([0, numKvHeads, -1, headSize]);
     return g.node('Reshape', [this.#asFloat32(g, pages), shape], { name: `${name}_slots` });
   }

@@ -8,6 +8,7 @@ import type { GraphBuilder, Value } from '../../graph/builder.js';
 import { dataTypeCode } from '../../graph/data-type.js';
 import { ATTENTION_INPUTS } from './attention-inputs.js';
 import { cacheInputs, STORED } from './page-names.js';
+import { declarePages, pagesOfLayer, pagesOfLayers, splitLayers } from './page-tables.js';
 import type { PageFormat, Segments } from './pages.js';
 
 const MICROSOFT = 'com.microsoft';
@@ -15,6 +16,8 @@ const MICROSOFT = 'com.microsoft';
 export class Int8Pages implements PageFormat {
   /** f32 [1, n] */
   #ones = '';
+  /** Of each layer, rows i32 [V, n] of its inputs that hold the segments' pages. */
+  #tables: readonly Value[] = [];
 
   constructor(
     private readonly architecture: Architecture,
@@ -23,12 +26,12 @@ export class Int8Pages implements PageFormat {
 
   declare(g: GraphBuilder): void {
     const { layers, numKvHeads, headSize } = this.architecture;
-    layers.forEach((_, layer) => {
-      const { key, value, scale } = cacheInputs(layer);
-      g.input(key, 'int8', ['pages', numKvHeads, headSize, this.blockSize]);
-      g.input(value, 'int8', ['pages', numKvHeads, this.blockSize, headSize]);
-      g.input(scale, 'float32', ['pages', 2 * numKvHeads, 1, this.blockSize]);
+    declarePages(g, this.architecture, ({ key, value, scale }) => {
+      g.input(key, 'int8', [`${key} pages`, numKvHeads, headSize, this.blockSize]);
+      g.input(value, 'int8', [`${key} pages`, numKvHeads, this.blockSize, headSize]);
+      g.input(scale, 'float32', [`${key} pages`, 2 * numKvHeads, 1, this.blockSize]);
     });
+    this.#tables = splitLayers(g, layers.length, pagesOfLayers(g, ATTENTION_INPUTS.segmentPages, 2));
     const pages = g.node('Shape', [ATTENTION_INPUTS.segmentPages], { start: 1, name: 'pages_each' });
     this.#ones = g.node('Expand', [g.constant('float32', [1, 1], Float32Array.of(1)), pages], { name: 'page_ones' });
   }
@@ -36,7 +39,7 @@ export class Int8Pages implements PageFormat {
   segments(g: GraphBuilder, layer: number): Segments {
     const { scale } = cacheInputs(layer);
     // [V, n, KH, 1, page size]
-    const scales = this.#scales(g, scale, ATTENTION_INPUTS.segmentPages);
+    const scales = this.#scales(g, scale, this.#tables[layer] as Value);
     return {
       scores: (queries) => this.#scores(g, layer, queries, scales.key),
       values: (weights) => this.#values(g, layer, weights, scales.value),
@@ -47,24 +50,27 @@ export class Int8Pages implements PageFormat {
     const { numKvHeads: kvHeads, headSize } = this.architecture;
     const { blockSize } = this;
     const names = cacheInputs(layer);
-    const scales = this.#scales(g, names.scale, pages);
+    const rows = pagesOfLayer(g, layer, pages);
+    const scales = this.#scales(g, names.scale, rows);
     /** From integers [P, KH, page size, HS], and scales of as many rows: all of a head's slots behind each other. */
     const read = (integers: Value, scale: Value, name: string) => {
       const byHead = (x: Value, what: string) =>
         g.node('Transpose', [x], { perm: [1, 0, 2, 3], name: `${name}_${what}_by_head` });
-      const rows = g.node('Reshape', [byHead(integers, 'integers'), g.int64([-1, headSize])], { name: `${name}_rows` });
+      const heads = g.node('Reshape', [byHead(integers, 'integers'), g.int64([-1, headSize])], {
+        name: `${name}_rows`,
+      });
       const steps = g.node('Reshape', [byHead(scale, 'scales'), g.int64([-1])], { name: `${name}_steps` });
       const shape = g.int64([1, kvHeads, -1, headSize]);
-      return g.node('Reshape', [this.#multiplied(g, rows, steps), shape], { name: `${name}_flat` });
+      return g.node('Reshape', [this.#multiplied(g, heads, steps), shape], { name: `${name}_flat` });
     };
-    const keys = g.node('Gather', [names.key, pages], { axis: 0, name: 'key_pages' });
+    const keys = g.node('Gather', [names.key, rows], { axis: 0, name: 'key_pages' });
     // Of matrices one behind the other, as that is what transposes fast.
     const columns = g.node('Reshape', [keys, g.int64([-1, headSize, blockSize])], { name: 'key_columns' });
     const slots = g.node('Transpose', [columns], { perm: [0, 2, 1], name: 'key_slots' });
     const pageKeys = g.node('Reshape', [slots, g.int64([-1, kvHeads, blockSize, headSize])], {
       name: 'key_page_slots',
     });
-    const pageValues = g.node('Gather', [names.value, pages], { axis: 0, name: 'value_pages' });
+    const pageValues = g.node('Gather', [names.value, rows], { axis: 0, name: 'value_pages' });
     return { key: read(pageKeys, scales.key, 'key'), value: read(pageValues, scales.value, 'value') };
   }
 
@@ -91,7 +97,7 @@ export class Int8Pages implements PageFormat {
     const zeroPoint = g.constant('uint8', [], Uint8Array.of(128));
     const rows = g.node('QuantizeLinear', [unit, g.float32Scalar(1 / 127), zeroPoint], { name: 'query_rows' });
     const byPage = g.node('Unsqueeze', [rows, g.int64([1])], { name: 'query_by_page' });
-    const keys = this.#segmentPages(g, cacheInputs(layer).key, 'key');
+    const keys = this.#segmentPages(g, layer, 'key');
     // [V, n, KH, G, page size]
     const products = g.node(
       'MatMulIntegerToFloat',
@@ -116,7 +122,7 @@ export class Int8Pages implements PageFormat {
     const unit = g.node('Div', [scaled, range], { name: 'weight_unit' });
     const none = g.constant('uint8', [], Uint8Array.of(0));
     const rows = g.node('QuantizeLinear', [unit, g.float32Scalar(1 / 255), none], { name: 'weight_rows' });
-    const pages = this.#segmentPages(g, cacheInputs(layer).value, 'value');
+    const pages = this.#segmentPages(g, layer, 'value');
     const products = g.node(
       'MatMulIntegerToFloat',
       [rows, pages, g.float32Scalar(1 / 255), g.constant('float32', [1], Float32Array.of(1))],
@@ -160,8 +166,11 @@ export class Int8Pages implements PageFormat {
   }
 
   /** Pages of the segments, [V, n, KH, ...]. */
-  #segmentPages(g: GraphBuilder, pool: Value, name: string): Value {
-    return g.node('Gather', [pool, ATTENTION_INPUTS.segmentPages], { axis: 0, name: `${name}_pages` });
+  #segmentPages(g: GraphBuilder, layer: number, name: 'key' | 'value'): Value {
+    return g.node('Gather', [cacheInputs(layer)[name], this.#tables[layer] as Value], {
+      axis: 0,
+      name: `${name}_pages`,
+    });
   }
 
   /** Scales of the keys and of the values of pages [...outer]: [...outer, KH, 1, page size] each. */

@@ -1,10 +1,19 @@
 /** Names by which the graph and the pool agree on the cache. */
 
-/** Graph inputs that hold a layer's pages; scales only where the cache has any. */
+/**
+ * Pages of as many layers lie behind each other in one graph input, since each input costs every step 4 µs
+ * (`bench/feeds.ts`); of no more, since an input ends at 4 GiB.
+ */
+export const LAYERS_PER_INPUT = 16;
+
+/** Graph inputs that hold a layer's pages, among those of others; scales only where the cache has any. */
 export function cacheInputs(layer: number) {
-  const prefix = `past_key_values.${layer}`;
+  const prefix = `past_key_values.${Math.floor(layer / LAYERS_PER_INPUT)}`;
   return { key: `${prefix}.key`, value: `${prefix}.value`, scale: `${prefix}.scale` };
 }
+
+/** Graph input i32 [layers]: where each layer's pages begin in its input. */
+export const FIRST_PAGES = 'first_pages';
 
 /** Graph outputs with the step's rows, for the pool. */
 export const STORED = {

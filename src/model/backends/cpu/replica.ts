@@ -3,7 +3,7 @@ import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Architecture } from '../../architecture.js';
 import type { StepBatch, StepLogits } from '../../runner.js';
 import { chunkSize, LOGIT_OUTPUTS } from './logits.js';
-import { cacheInputs, STORED } from './page-names.js';
+import { cacheInputs, FIRST_PAGES, LAYERS_PER_INPUT, STORED } from './page-names.js';
 import type { CacheArray, CachePool } from './pool.js';
 import { createSession } from './session.js';
 import { StepInputBuilder } from './step-inputs.js';
@@ -80,20 +80,20 @@ export class LocalReplica implements Replica {
   }
 }
 
-function cacheFeeds({ keys, values, scales, shape }: CachePool): Record<string, Tensor> {
-  const { numBlocks, kvHeads, headSize, blockSize, type } = shape;
+function cacheFeeds({ inputs, shape }: CachePool): Record<string, Tensor> {
+  const { layers, numBlocks, kvHeads, headSize, blockSize, type } = shape;
   const pages = numBlocks + 1;
-  // Floats are gathered head by head, integers page by page.
-  const rows = [pages * kvHeads, blockSize * headSize];
-  const feeds: Record<string, Tensor> = {};
-  for (let layer = 0; layer < shape.layers; layer++) {
-    const names = cacheInputs(layer);
-    const key = keys[layer] as CacheArray;
-    const value = values[layer] as CacheArray;
-    feeds[names.key] = new Tensor(type, key, type === 'int8' ? [pages, kvHeads, headSize, blockSize] : rows);
-    feeds[names.value] = new Tensor(type, value, type === 'int8' ? [pages, kvHeads, blockSize, headSize] : rows);
-    const scale = scales[layer];
-    if (scale !== undefined) feeds[names.scale] = new Tensor('float32', scale, [pages, 2 * kvHeads, 1, blockSize]);
-  }
+  const first = Int32Array.from({ length: layers }, (_, layer) => (layer % LAYERS_PER_INPUT) * pages);
+  const feeds: Record<string, Tensor> = { [FIRST_PAGES]: new Tensor('int32', first, [layers]) };
+  inputs.forEach((input, i) => {
+    const names = cacheInputs(i * LAYERS_PER_INPUT);
+    const all = input.layers * pages;
+    // Floats are gathered head by head, integers page by page.
+    const rows = [all * kvHeads, blockSize * headSize];
+    feeds[names.key] = new Tensor(type, input.keys, type === 'int8' ? [all, kvHeads, headSize, blockSize] : rows);
+    feeds[names.value] = new Tensor(type, input.values, type === 'int8' ? [all, kvHeads, blockSize, headSize] : rows);
+    const { scales } = input;
+    if (scales !== undefined) feeds[names.scale] = new Tensor('float32', scales, [all, 2 * kvHeads, 1, blockSize]);
+  });
   return feeds;
 }
