@@ -269,7 +269,25 @@ async function attention(batch: number, context: number): Promise<string[][]> {
   return rows;
 }
 
+/** What it takes to hand tensors to a graph that does nothing with most of them. */
+async function inputs(): Promise<void> {
+  const rows: string[][] = [];
+  for (const count of [25, 50, 100]) {
+    const feeds: Feeds = {};
+    for (let i = 0; i < count; i++) feeds[`input.${i}`] = floats([1, 1, 1]);
+    const session = await sessionOf(1, (g) => {
+      for (const input of Object.keys(feeds)) g.input(input, 'float32', ['a', 'b', 'c']);
+      return 'input.0';
+    });
+    rows.push([String(count), formatNumber((await leastTime(session, feeds, 20 * runs)) * 1000)]);
+    await session.release();
+  }
+  console.log(formatTable([['inputs', 'µs a run'], ...rows]));
+}
+
 await elementwise();
+console.log();
+await inputs();
 console.log();
 const table = [['decodes', 'attention', 'µs a layer']];
 for (const batch of readNumbers(options.batch)) {

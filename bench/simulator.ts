@@ -50,7 +50,7 @@ interface Figures {
 const machine = describeMachine();
 const steps: EngineStats[] = [];
 const engine = startBenchEngine(config, { onStep: (stats) => steps.push(stats) });
-const { numBlocks, blockSize, vocabSize } = await engine.ready();
+const { numBlocks, blockSize, vocabSize, mixedSteps } = await engine.ready();
 const calibration = new CalibrationLoad(engine, maxNumSeqs);
 
 async function calibrated(): Promise<EngineStats[]> {
@@ -101,7 +101,7 @@ let wrong = 0;
 try {
   await calibration.warmUp();
   let before = await calibrated();
-  const { times } = calibrate(before, 'first');
+  const { times } = calibrate(before, { description: 'first', mixedSteps });
   const full = { ...shape, load: { kind: 'closed', concurrency: 2 * maxNumSeqs } } as const;
   const limits = { maxNumSeqs, maxNumBatchedTokens: config.maxNumBatchedTokens, blockSize };
   const most = simulate({
@@ -117,8 +117,8 @@ try {
     const real = await measured(workload);
     const own = [...steps];
     const after = await calibrated();
-    const around = simulated(workload, calibrate([...before, ...after], 'around').times);
-    const itself = simulated(workload, calibrate(own, 'itself').times);
+    const around = simulated(workload, calibrate([...before, ...after], { description: 'around', mixedSteps }).times);
+    const itself = simulated(workload, calibrate(own, { description: 'itself', mixedSteps }).times);
     before = after;
     const label = `${formatNumber(rate)} requests/s`;
     row(label, 'measured', real);

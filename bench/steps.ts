@@ -26,6 +26,8 @@ const options = readOptions({
   /** Streams that decode while prompts arrive. */
   streams: { type: 'string', default: '16' },
   prompts: { type: 'string', default: '20' },
+  /** Whether prompts and decodes share steps: on, off, or what suits the device. */
+  'mixed-chunk': { type: 'string', default: 'auto' },
 });
 
 const steps: EngineStats[] = [];
@@ -34,6 +36,7 @@ const engine = startEngine(
     precision: readPrecisions(options.precision)[0]!,
     threads: Number(options.threads),
     maxNumBatchedTokens: Number(options['max-num-batched-tokens']),
+    mixedSteps: { auto: undefined, on: true, off: false }[options['mixed-chunk']],
   }),
   {
     worker: pathToFileURL(join(root, 'dist', 'engine', 'worker.js')),

@@ -10,6 +10,7 @@ export interface SchedulingOptions {
   readonly batchWindowMs?: number;
   readonly fairShare: boolean;
   readonly maxNumPartialPrefills: number;
+  readonly enableMixedChunk?: boolean;
   readonly maxWaiting: number;
   readonly maxWaitingTokens?: number;
   readonly queueTimeout: number;
@@ -34,6 +35,10 @@ export function addSchedulingOptions(command: Command): Command {
         .argParser(integer(1, 1024))
         .default(2),
     )
+    .addOption(
+      option('--enable-mixed-chunk', 'compute prompts and decodes in the same steps (default: on GPUs, not on CPUs)'),
+    )
+    .addOption(option('--no-enable-mixed-chunk', 'give prompts and decodes steps of their own, in turn'))
     .addOption(option('--no-enable-prefix-caching', 'compute every prompt from its start'))
     .addOption(
       option('--enable-prefix-caching', 'keep what prompts begin with for those that begin alike').default(true),
@@ -65,6 +70,7 @@ export function schedulingConfig(options: SchedulingOptions): Partial<EngineConf
     batchWindow: batchWindowMs === undefined ? undefined : batchWindowMs / 1000,
     fairShare: options.fairShare,
     maxNumPartialPrefills: options.maxNumPartialPrefills,
+    mixedSteps: options.enableMixedChunk,
     maxWaiting: options.maxWaiting,
     maxWaitingTokens: options.maxWaitingTokens,
     queueTimeout: queueTimeout === 0 ? undefined : queueTimeout,

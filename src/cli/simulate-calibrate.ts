@@ -31,7 +31,10 @@ export async function calibrateSteps(options: CalibrateOptions): Promise<number>
       times,
       steps: count,
       error,
-    } = calibrate(steps, `${modelName(options.model)} (${info.precision}) on ${where}`);
+    } = calibrate(steps, {
+      description: `${modelName(options.model)} (${info.precision}) on ${where}`,
+      mixedSteps: info.mixedSteps,
+    });
     await writeFile(options.output, `${JSON.stringify(times, undefined, 2)}\n`);
     process.stdout.write(`${times.description}\n${count} steps, mean error of the fit ${(error * 100).toFixed(1)} %\n`);
     for (const [i, time] of times.microseconds.entries()) {

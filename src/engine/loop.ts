@@ -60,7 +60,11 @@ export class EngineLoop {
     const { enablePrefixCaching = true, model = '' } = limits;
     this.cache = new PagedCache(runner.numBlocks, runner.blockSize, enablePrefixCaching ? { model } : undefined);
     const scored = Math.floor(SCORED_LOGITS_BYTES / (4 * runner.vocabSize));
-    this.scheduler = new Scheduler(this.cache, { ...limits, maxScoredTokens: Math.max(scored, runner.blockSize) });
+    this.scheduler = new Scheduler(this.cache, {
+      ...limits,
+      mixedSteps: limits.mixedSteps ?? runner.mixedSteps,
+      maxScoredTokens: Math.max(scored, runner.blockSize),
+    });
     this.#requests = new Requests(this.scheduler, this.cache, limits, runner.vocabSize, clock);
   }
 

@@ -234,6 +234,8 @@ export interface EngineConfig {
   readonly fairShare?: boolean | undefined;
   /** Prompts under way that take more than a step each, at most; 2 if not given. */
   readonly maxNumPartialPrefills?: number | undefined;
+  /** Whether prompts and decodes share steps; what suits the device if not given. */
+  readonly mixedSteps?: boolean | undefined;
   /** Continuous if not given. */
   readonly batching?: Batching | undefined;
   /** How long a dynamic or static batch that is not full waits for more; each has its own default. */
@@ -270,4 +272,6 @@ export interface EngineInfo {
   readonly numBlocks: number;
   readonly kvCacheBytes: number;
   readonly kvCacheDtype: KvCacheDtype;
+  /** Whether prompts and decodes share steps. */
+  readonly mixedSteps: boolean;
 }

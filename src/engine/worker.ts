@@ -46,6 +46,7 @@ async function serve(port: ThreadPort, config: EngineConfig, model: LoadedModel)
       numBlocks: runner.numBlocks,
       kvCacheBytes: runner.kvCacheBytes,
       kvCacheDtype,
+      mixedSteps: config.mixedSteps ?? runner.mixedSteps,
     },
   });
   await loop.run();

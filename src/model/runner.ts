@@ -78,6 +78,8 @@ export interface ModelRunner {
   readonly numBlocks: number;
   /** Bytes of the paged cache. */
   readonly kvCacheBytes: number;
+  /** Whether a step of prompts and decodes takes much less than one of each would. */
+  readonly mixedSteps: boolean;
 
   /**
    * Computes the rows, writes their keys and values into their slots and returns the logits asked for. Transactional: if

@@ -12,13 +12,16 @@ export interface Calibration {
 
 /**
  * @param stats of every step in order
- * @param description of where they come from
+ * @param where they come from
  */
-export function calibrate(stats: readonly EngineStats[], description: string): Calibration {
+export function calibrate(
+  stats: readonly EngineStats[],
+  where: Pick<StepTimes, 'description' | 'mixedSteps'>,
+): Calibration {
   const measurements = measured(stats);
   const { weights, error } = fitWeights(measurements);
   const microseconds = weights.map((weight) => Number(weight.toPrecision(6)));
-  return { times: { description, microseconds }, steps: measurements.length, error };
+  return { times: { ...where, microseconds }, steps: measurements.length, error };
 }
 
 /**

@@ -45,7 +45,11 @@ class Simulation {
     this.#workload = new Workload(options.workload);
     const prefixes = options.enablePrefixCaching ? { model: 'simulated' } : undefined;
     this.#cache = new PagedCache(options.numBlocks, options.blockSize, prefixes);
-    this.#scheduler = new Scheduler(this.#cache, { ...options, maxScoredTokens: options.maxNumBatchedTokens });
+    this.#scheduler = new Scheduler(this.#cache, {
+      ...options,
+      mixedSteps: options.mixedSteps ?? options.stepTimes.mixedSteps,
+      maxScoredTokens: options.maxNumBatchedTokens,
+    });
     this.#tally = new Tally(options.workload.requests);
   }
 

@@ -36,6 +36,8 @@ export interface StepTimes {
   readonly description: string;
   /** Microseconds of each of `TERMS`. */
   readonly microseconds: readonly number[];
+  /** Whether prompts and decodes share steps there. */
+  readonly mixedSteps: boolean;
 }
 
 /** Seconds. */
@@ -57,13 +59,14 @@ export function parseStepTimes(text: string, file: string): StepTimes {
   } catch {
     throw new UserError(`${file} is not JSON; write it with "sluice simulate calibrate"`);
   }
-  const { description, microseconds } = (value ?? {}) as Partial<StepTimes>;
+  const { description, microseconds, mixedSteps } = (value ?? {}) as Partial<StepTimes>;
   const valid =
     typeof description === 'string' &&
+    typeof mixedSteps === 'boolean' &&
     Array.isArray(microseconds) &&
     microseconds.length === TERMS.length &&
     microseconds.every((time) => typeof time === 'number' && time >= 0 && Number.isFinite(time));
   if (!valid)
     throw new UserError(`${file} has no step times of this version; write it with "sluice simulate calibrate"`);
-  return { description, microseconds };
+  return { description, microseconds, mixedSteps };
 }

@@ -19,6 +19,7 @@ describe('options of scheduling', () => {
       batchWindow: undefined,
       fairShare: true,
       maxNumPartialPrefills: 2,
+      mixedSteps: undefined,
       maxWaiting: 4096,
       maxWaitingTokens: undefined,
       queueTimeout: undefined,
@@ -26,18 +27,21 @@ describe('options of scheduling', () => {
   });
 
   it('are what the engine gets, in its units', () => {
-    const args = '--batching dynamic --batch-window-ms 7.5 --no-enable-prefix-caching --no-fair-share --max-waiting 0';
+    const args =
+      '--no-enable-mixed-chunk --batching dynamic --batch-window-ms 7.5 --no-enable-prefix-caching --no-fair-share --max-waiting 0';
     expect(parse(...args.split(' '), '--max-waiting-tokens', '5000', '--queue-timeout', '500ms')).toEqual({
       enablePrefixCaching: false,
       batching: 'dynamic',
       batchWindow: 0.0075,
       fairShare: false,
       maxNumPartialPrefills: 2,
+      mixedSteps: false,
       maxWaiting: 0,
       maxWaitingTokens: 5000,
       queueTimeout: 0.5,
     });
     expect(parse('--enable-prefix-caching').enablePrefixCaching).toBe(true);
+    expect(parse('--enable-mixed-chunk').mixedSteps).toBe(true);
   });
 
   it('can be in the environment', () => {

@@ -55,7 +55,7 @@ test('prints a column for each load and writes what it found', async () => {
 test('takes step times from a file, and says what is wrong with one', async () => {
   const file = join(directory, 'times.json');
   const microseconds = TERMS.map((_, i) => (i === 0 ? 1_000_000 : 0));
-  writeFileSync(file, JSON.stringify({ description: 'a second each', microseconds }));
+  writeFileSync(file, JSON.stringify({ description: 'a second each', microseconds, mixedSteps: true }));
   const load = ['--num-requests', '1', '--concurrency', '1', '--prompt-tokens', '10', '--output-tokens', '5'];
   const slow = await simulate(...load, '--step-times', file);
   expect(slow.stdout).toMatch(/^TTFT p50, ms +1000$/m);

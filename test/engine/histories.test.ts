@@ -60,6 +60,7 @@ const histories = fc.record({
   maxModelLen: fc.integer({ min: 20, max: 90 }),
   enablePrefixCaching: fc.constantFrom(true, true, false),
   fairShare: fc.constantFrom(true, true, false),
+  mixedSteps: fc.boolean(),
   maxNumPartialPrefills: fc.integer({ min: 1, max: 3 }),
   batching: fc.constantFrom<Batching>('continuous', 'continuous', 'continuous', 'dynamic', 'static', 'none'),
   maxWaiting: fc.constantFrom(undefined, undefined, undefined, 2),

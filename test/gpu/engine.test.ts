@@ -15,6 +15,7 @@ const LIMITS = { maxNumSeqs: 8, maxNumBatchedTokens: 64, maxModelLen: 256 };
 /** The same device with fewer blocks, and with steps that fail when told to. */
 class LimitedRunner implements ModelRunner {
   readonly device = 'webgpu';
+  readonly mixedSteps = true;
   readonly description = '';
   readonly vocabSize: number;
   readonly blockSize: number;

@@ -46,7 +46,7 @@ describe('a fit', () => {
 
 describe('step times', () => {
   const microseconds = [1000, 200, 100, 50, 20, 10, 0.1, 0.01];
-  const times = { description: 'made up', microseconds };
+  const times = { description: 'made up', microseconds, mixedSteps: true };
 
   it('are a sum of what a step computes', () => {
     const work = { prefillTokens: 100, decodeTokens: 8, decodePairs: 4000, prefillPairs: 4950 };
@@ -56,7 +56,13 @@ describe('step times', () => {
 
   it('are read from a file of this version only', () => {
     expect(parseStepTimes(JSON.stringify(times), 'f')).toEqual(times);
-    const wrong = ['x', '{}', 'null', JSON.stringify({ ...times, microseconds: [1] })];
+    const wrong = [
+      JSON.stringify({ ...times, mixedSteps: undefined }),
+      'x',
+      '{}',
+      'null',
+      JSON.stringify({ ...times, microseconds: [1] }),
+    ];
     wrong.push(JSON.stringify({ ...times, microseconds: microseconds.map(() => -1) }));
     for (const text of wrong) expect(() => parseStepTimes(text, 'times.json')).toThrow('times.json');
   });
@@ -75,7 +81,8 @@ describe('step times', () => {
       const running = i % 10 === 9 ? 0 : 5;
       stats.push({ ...work, ...rest, ...parts, time, running, waiting: 0, sequences: 3, steps: i + 1 });
     }
-    const calibration = calibrate(stats, 'here');
+    const calibration = calibrate(stats, { description: 'here', mixedSteps: false });
+    expect(calibration.times).toMatchObject({ description: 'here', mixedSteps: false });
     expect(calibration.steps).toBe(270);
     expect(calibration.error).toBeLessThan(0.01);
     expect(calibration.times.microseconds).toHaveLength(TERMS.length);

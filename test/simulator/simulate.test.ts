@@ -9,7 +9,11 @@ import { stepTime } from '../../src/simulator/step-time.js';
 import { Workload, type WorkloadOptions } from '../../src/simulator/workload.js';
 import { FakeRunner } from '../support/fake-runner.js';
 
-const stepTimes = { description: 'made up', microseconds: [2000, 500, 200, 100, 20, 30, 0.1, 0.02] };
+const stepTimes = {
+  description: 'made up',
+  microseconds: [2000, 500, 200, 100, 20, 30, 0.1, 0.02],
+  mixedSteps: true,
+};
 
 const workload: WorkloadOptions = {
   load: { kind: 'open', rate: 10, arrival: { kind: 'poisson' } },
@@ -73,6 +77,7 @@ describe('a simulation', () => {
     ['as it comes', {}],
     ['with a pool so small that sequences are preempted', { numBlocks: 64 }],
     ['without prefix cache', { enablePrefixCaching: false }],
+    ['with steps of prompts and of decodes', { mixedSteps: false }],
   ])('gives each request the times that the engine’s loop gives it: %s', async (_, changes) => {
     const setup = { ...options, ...changes };
     const simulated = simulate(setup).summary();

@@ -71,6 +71,7 @@ export class FakeEngine implements EngineClient {
       numBlocks: 64,
       kvCacheBytes: 1 << 20,
       kvCacheDtype: 'float32',
+      mixedSteps: true,
     };
   }
 

@@ -21,6 +21,7 @@ export interface FakeRunnerOptions {
 
 export class FakeRunner implements ModelRunner {
   readonly device = 'cpu';
+  readonly mixedSteps = true;
   readonly description = 'fake';
   readonly vocabSize: number;
   readonly blockSize: number;

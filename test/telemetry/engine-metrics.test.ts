@@ -13,6 +13,7 @@ const info: EngineInfo = {
   numBlocks: 40,
   kvCacheBytes: 1,
   kvCacheDtype: 'float32',
+  mixedSteps: true,
 };
 
 function statsOf(changes: Partial<EngineStats>): EngineStats {

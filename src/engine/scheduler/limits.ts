@@ -18,6 +18,8 @@ export interface SchedulerLimits {
   readonly maxScoredTokens: number;
   /** Prompts under way that take more than a step each, at most; 2 if not given. */
   readonly maxNumPartialPrefills?: number | undefined;
+  /** Whether prompts and decodes share steps, or have steps of their own in turn; true if not given. */
+  readonly mixedSteps?: boolean | undefined;
   /** Whether users of a priority get equal shares; true if not given. */
   readonly fairShare?: boolean | undefined;
   /** Continuous if not given. */

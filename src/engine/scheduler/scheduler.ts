@@ -18,6 +18,7 @@ import type { QueueState, SchedulerLimits } from './limits.js';
 import { Plan } from './plan.js';
 import { takenSlots } from './room.js';
 import { RunningList } from './running-list.js';
+import { type StepKind, StepKinds } from './step-kind.js';
 import { TokenBudget } from './token-budget.js';
 import { WaitingQueue } from './waiting-queue.js';
 
@@ -32,6 +33,7 @@ export class Scheduler {
   readonly #running = new RunningList();
   readonly #forks: Forks;
   readonly #gate: BatchGate;
+  readonly #kinds: StepKinds;
   readonly #admission: Admission;
   readonly #deadlines = new Deadlines();
   readonly #plan = new Plan();
@@ -46,6 +48,7 @@ export class Scheduler {
     this.#budget = new TokenBudget({ ...limits, maxNumPartialPrefills, blockSize: cache.blockSize });
     this.#queue = new WaitingQueue(fairShare);
     this.#forks = new Forks(cache, this.#running, this.#queue, maxNumSeqs);
+    this.#kinds = new StepKinds(limits.mixedSteps ?? true);
     this.#gate = new BatchGate(batching, maxNumSeqs, batchWindow);
     this.#admission = new Admission({
       cache,
@@ -138,14 +141,17 @@ export class Scheduler {
    * `rollback`; only `finish` and `add` may come between.
    */
   schedule(now: Seconds): Plan {
-    const preemptions = this.#preemptions;
     this.#plan.clear();
     this.#queue.settle();
     this.#gate.update(now, this.#running.size, this.#queue);
-    this.#budget.share(this.#running, this.#admissionPossible());
-    this.#secureBlocks();
-    if (this.#preemptions === preemptions) this.#admission.admit(now);
-    this.#budget.topUp(this.#running, (sequence) => this.#secure(sequence));
+    let kind = this.#nextKind();
+    this.#fill(kind, now);
+    if (kind === 'prompts' && !this.#budget.used) {
+      // None could start after all.
+      kind = 'decodes';
+      this.#fill(kind, now);
+    }
+    this.#kinds.note(kind);
     for (const sequence of this.#running) {
       if (sequence.planned > 0) this.#plan.add(sequence);
       if (sequence.forks.length > 0 && sequence.planned === sequence.pending) this.#forks.plan(sequence, this.#plan);
@@ -209,6 +215,25 @@ export class Scheduler {
       if (sequence.blocks.length > 0) throw new Error('a waiting sequence holds blocks');
     }
     this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
+  }
+
+  #nextKind(): StepKind {
+    let [decodes, prompts] = [false, this.#admissionPossible()];
+    for (const { pending } of this.#running) {
+      if (pending === 1) decodes = true;
+      else prompts = true;
+    }
+    return this.#kinds.next(decodes, prompts);
+  }
+
+  /** Shares the budget out and takes the blocks for it. */
+  #fill(kind: StepKind, now: Seconds): void {
+    const preemptions = this.#preemptions;
+    this.#budget.share(this.#running, kind, this.#admissionPossible());
+    this.#secureBlocks();
+    if (kind === 'decodes') return;
+    if (this.#preemptions === preemptions) this.#admission.admit(now);
+    this.#budget.topUp(this.#running, (sequence) => this.#secure(sequence));
   }
 
   #takenSlots(): number {

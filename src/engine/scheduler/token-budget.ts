@@ -10,6 +10,7 @@
 import type { Sequence } from '../sequence.js';
 import { scoresPrompt } from './plan.js';
 import type { RunningList } from './running-list.js';
+import type { StepKind } from './step-kind.js';
 
 /** Of the budget, what prefills are sure of while there are any. */
 const PREFILL_SHARE = 1 / 4;
@@ -45,16 +46,22 @@ export class TokenBudget {
     return this.#left;
   }
 
+  /** Whether the step has anything to compute. */
+  get used(): boolean {
+    return this.#left < this.#limits.maxNumBatchedTokens;
+  }
+
   /**
    * Sets `planned` of every running sequence.
+   * @param kind which of them take part
    * @param admissionPossible whether a sequence that waits could start in this step
    */
-  share(running: RunningList, admissionPossible: boolean): void {
+  share(running: RunningList, kind: StepKind, admissionPossible: boolean): void {
     const decodes = this.#decodes;
     decodes.length = 0;
     for (const sequence of running) {
       sequence.planned = 0;
-      if (sequence.pending === 1) decodes.push(sequence);
+      if (kind !== 'prompts' && sequence.pending === 1) decodes.push(sequence);
     }
     this.#left = this.#limits.maxNumBatchedTokens;
     this.#scoresLeft = this.#limits.maxScoredTokens;
@@ -62,12 +69,14 @@ export class TokenBudget {
     this.#partial = 0;
     this.#shortestRest = Number.POSITIVE_INFINITY;
 
-    const forDecodes = this.#left - this.#reserve(admissionPossible || decodes.length < running.size);
+    const prefills = kind !== 'decodes' && (admissionPossible || decodes.length < running.size);
+    const forDecodes = this.#left - this.#reserve(prefills);
     if (decodes.length > forDecodes) {
       decodes.sort((a, b) => a.lastTurn - b.lastTurn);
       decodes.length = forDecodes;
     }
     for (const sequence of decodes) this.#give(sequence, 1);
+    if (!prefills) return;
     for (const sequence of running) {
       if (this.#left === 0) break;
       if (sequence.pending > 1) this.#prefill(sequence, admissionPossible ? this.#half() : this.#left);

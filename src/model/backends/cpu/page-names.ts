@@ -2,7 +2,7 @@
 
 /**
  * Pages of as many layers lie behind each other in one graph input, since each input costs every step 4 µs
- * (`bench/feeds.ts`); of no more, since an input ends at 4 GiB.
+ * (`bench/kernels.ts`); of no more, since an input ends at 4 GiB.
  */
 export const LAYERS_PER_INPUT = 16;
 

@@ -34,6 +34,8 @@ const MOST_THREADS_WITH_REPLICAS = 4;
 
 export class CpuRunner implements ModelRunner {
   readonly device = 'cpu';
+  /** One of each takes a little longer, but the first token is there sooner (docs/scheduling.md). */
+  readonly mixedSteps = false;
   readonly #heap = new HeapTrimmer();
   readonly #joiner = new LogitsJoiner();
   /** Rows of prompts and of decodes cost differently beside each other in each way. */

@@ -33,6 +33,7 @@ const LIKELIEST_OUTPUTS = [OUTPUTS.likeliestChunk, OUTPUTS.likeliestPlace, OUTPU
 
 export class WebGpuRunner implements ModelRunner {
   readonly device = 'webgpu';
+  readonly mixedSteps = true;
   readonly description: string;
   readonly vocabSize: number;
   readonly #takesLogitRows: boolean;
