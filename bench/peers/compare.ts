@@ -37,7 +37,7 @@ export async function compare(
   let turn = 0;
   for (let round = 0; round < rounds; round++) {
     for (const cell of cells) {
-      const request = requestFor(cell, round);
+      const request = requestFor(cell, turn);
       const first = turn++ % engines.length;
       for (const engine of [...engines.slice(first), ...engines.slice(0, first)]) {
         await sleep(PAUSE_MS);

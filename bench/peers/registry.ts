@@ -72,7 +72,13 @@ function sluice(precision: Precision): Peer {
     prepare: async ({ threads, sequences, length }) =>
       nodeDriver(
         'sluice',
-        benchConfig({ precision, threads, maxNumSeqs: Math.max(sequences, 64), maxModelLen: length }),
+        benchConfig({
+          precision,
+          threads,
+          maxNumSeqs: Math.max(sequences, 64),
+          maxModelLen: length,
+          enablePrefixCaching: false,
+        }),
       ),
   };
 }

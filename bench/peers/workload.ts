@@ -7,15 +7,15 @@ const FIRST_WORD = 1000;
 const WORDS = 20_000;
 
 /**
- * `count` prompts of `length` tokens. Their first two tokens come from `round` and their place, so that no engine finds
- * any of a prompt in a prefix cache, and every engine of a round gets the same.
+ * `count` prompts of `length` tokens. Their first two tokens come from `turn` and their place, so that no engine finds
+ * any of a prompt in a prefix cache, and every engine of a turn gets the same.
  */
-export function promptsOf(round: number, count: number, length: number): number[][] {
+export function promptsOf(turn: number, count: number, length: number): number[][] {
   const text = readDistributions().flatMap(({ tokens }) => [...tokens]);
   return Array.from({ length: count }, (_, index) => {
-    const start = (index * 53 + round * 17) % text.length;
+    const start = (index * 53 + turn * 17) % text.length;
     const rest = Array.from({ length: length - 2 }, (_, i) => text[(start + i) % text.length]!);
-    return [FIRST_WORD + (round % WORDS), FIRST_WORD + (index % WORDS), ...rest];
+    return [FIRST_WORD + (turn % WORDS), FIRST_WORD + (index % WORDS), ...rest];
   });
 }
 
@@ -47,6 +47,7 @@ export function cellsOf({ streams, promptTokens, newTokens }: CellOptions): Cell
   ];
 }
 
-export function requestFor(cell: Cell, round: number): RunRequest {
-  return { prompts: promptsOf(round, cell.streams, cell.promptTokens), newTokens: cell.newTokens };
+/** @param turn another for each cell of each round */
+export function requestFor(cell: Cell, turn: number): RunRequest {
+  return { prompts: promptsOf(turn, cell.streams, cell.promptTokens), newTokens: cell.newTokens };
 }
