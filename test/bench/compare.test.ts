@@ -10,7 +10,9 @@ it('asks every engine the same, and nothing that begins like what it was asked b
   const engines = asked.map((requests, i) => {
     const run = async (request: RunRequest) => {
       requests.push(request);
-      const times = request.prompts.map(() => Array.from({ length: request.newTokens }, (_, token) => 0.1 * (token + 1)));
+      const times = request.prompts.map(() =>
+        Array.from({ length: request.newTokens }, (_, token) => 0.1 * (token + 1)),
+      );
       return { tokens: times.map((of) => of.map(() => 1)), times, cpu: undefined };
     };
     return { name: `engine ${i}`, ours: i === 0, driver: { run } as unknown as DriverProcess };
