@@ -2,7 +2,7 @@
 import type { StepTimes } from './step-time.js';
 
 export const bundledStepTimes: StepTimes = {
-  description: 'SmolLM2-135M-Instruct (int8) on ONNX Runtime on the CPU, 2 threads; AMD EPYC',
-  microseconds: [28793.6, 0, 0, 90.7244, 1866.08, 281.147, 32.642, 2.73191],
+  description: 'SmolLM2-135M-Instruct (int8) on ONNX Runtime on the CPU, 2 threads, 2 replicas; AMD EPYC',
+  microseconds: [11426.9, 348.5, 0, 11.5984, 443.423, 0, 3.22858, 1.23023],
   mixedSteps: false,
 };

@@ -1,7 +1,7 @@
 /** Names by which the graph and the pool agree on the cache. */
 
 /**
- * Pages of as many layers lie behind each other in one graph input, since each input costs every step 4 µs
+ * Pages of as many layers lie behind each other in one graph input, since each input costs every step 2 to 4 µs
  * (`bench/kernels.ts`); of no more, since an input ends at 4 GiB.
  */
 export const LAYERS_PER_INPUT = 16;
