@@ -29,11 +29,16 @@ export async function sessionOf(threads: number, build: (g: GraphBuilder) => Val
 
 /** Least milliseconds of a few runs: what disturbs a run only ever makes it longer. */
 export async function leastTime(session: InferenceSession, feeds: Feeds, runs: number): Promise<number> {
-  await session.run(feeds);
+  return leastOf(runs, () => session.run(feeds));
+}
+
+/** The same of whatever `run` does. */
+export async function leastOf(runs: number, run: () => Promise<unknown>): Promise<number> {
+  await run();
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < runs; i++) {
     const start = performance.now();
-    await session.run(feeds);
+    await run();
     least = Math.min(least, performance.now() - start);
   }
   return least;

@@ -40,6 +40,8 @@ type StepRecord = Pick<EngineStats, keyof typeof NO_STEP>;
 export class EngineLoop {
   readonly cache: PagedCache;
   readonly scheduler: Scheduler;
+  /** Whether prompts and decodes share steps. */
+  readonly mixedSteps: boolean;
   readonly #runner: ModelRunner;
   readonly #port: EnginePort;
   readonly #limits: LoopLimits;
@@ -60,9 +62,10 @@ export class EngineLoop {
     const { enablePrefixCaching = true, model = '' } = limits;
     this.cache = new PagedCache(runner.numBlocks, runner.blockSize, enablePrefixCaching ? { model } : undefined);
     const scored = Math.floor(SCORED_LOGITS_BYTES / (4 * runner.vocabSize));
+    this.mixedSteps = limits.mixedSteps ?? runner.mixedSteps;
     this.scheduler = new Scheduler(this.cache, {
       ...limits,
-      mixedSteps: limits.mixedSteps ?? runner.mixedSteps,
+      mixedSteps: this.mixedSteps,
       maxScoredTokens: Math.max(scored, runner.blockSize),
     });
     this.#requests = new Requests(this.scheduler, this.cache, limits, runner.vocabSize, clock);

@@ -46,7 +46,7 @@ async function serve(port: ThreadPort, config: EngineConfig, model: LoadedModel)
       numBlocks: runner.numBlocks,
       kvCacheBytes: runner.kvCacheBytes,
       kvCacheDtype,
-      mixedSteps: config.mixedSteps ?? runner.mixedSteps,
+      mixedSteps: loop.mixedSteps,
     },
   });
   await loop.run();

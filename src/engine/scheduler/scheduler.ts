@@ -144,12 +144,13 @@ export class Scheduler {
     this.#plan.clear();
     this.#queue.settle();
     this.#gate.update(now, this.#running.size, this.#queue);
-    let kind = this.#nextKind();
-    this.#fill(kind, now);
+    const admissionPossible = this.#admissionPossible();
+    let kind = this.#kinds.next(this.#running, admissionPossible);
+    this.#fill(kind, admissionPossible, now);
     if (kind === 'prompts' && !this.#budget.used) {
       // None could start after all.
       kind = 'decodes';
-      this.#fill(kind, now);
+      this.#fill(kind, false, now);
     }
     this.#kinds.note(kind);
     for (const sequence of this.#running) {
@@ -217,19 +218,10 @@ export class Scheduler {
     this.#cache.check(Array.from(this.#running, (sequence) => sequence.blocks));
   }
 
-  #nextKind(): StepKind {
-    let [decodes, prompts] = [false, this.#admissionPossible()];
-    for (const { pending } of this.#running) {
-      if (pending === 1) decodes = true;
-      else prompts = true;
-    }
-    return this.#kinds.next(decodes, prompts);
-  }
-
   /** Shares the budget out and takes the blocks for it. */
-  #fill(kind: StepKind, now: Seconds): void {
+  #fill(kind: StepKind, admissionPossible: boolean, now: Seconds): void {
     const preemptions = this.#preemptions;
-    this.#budget.share(this.#running, kind, this.#admissionPossible());
+    this.#budget.share(this.#running, kind, admissionPossible);
     this.#secureBlocks();
     if (kind === 'decodes') return;
     if (this.#preemptions === preemptions) this.#admission.admit(now);

@@ -4,6 +4,8 @@
  * as they would for a step of both.
  */
 
+import type { Sequence } from '../sequence.js';
+
 /** `prompts`: sequences with more than one token to compute, and those that start; `decodes`: the others. */
 export type StepKind = 'mixed' | 'prompts' | 'decodes';
 
@@ -15,12 +17,15 @@ export class StepKinds {
     this.#mixed = mixed;
   }
 
-  /**
-   * @param decodes whether any sequence has just one token to compute
-   * @param prompts whether any has more, or could start
-   */
-  next(decodes: boolean, prompts: boolean): StepKind {
-    if (this.#mixed || !decodes || !prompts) return 'mixed';
+  /** @param admissionPossible whether a sequence that waits could start */
+  next(running: Iterable<Sequence>, admissionPossible: boolean): StepKind {
+    if (this.#mixed) return 'mixed';
+    let [decodes, prompts] = [false, admissionPossible];
+    for (const { pending } of running) {
+      if (pending === 1) decodes = true;
+      else prompts = true;
+    }
+    if (!decodes || !prompts) return 'mixed';
     return this.#afterPrompts ? 'decodes' : 'prompts';
   }
 

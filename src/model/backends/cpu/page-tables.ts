@@ -1,7 +1,7 @@
 /** Where each layer's pages lie in the graph inputs, which hold those of several layers each. */
 import type { Architecture } from '../../architecture.js';
 import type { GraphBuilder, Value } from '../../graph/builder.js';
-import { cacheInputs, FIRST_PAGES } from './page-names.js';
+import { cacheInputs, FIRST_PAGES, LAYERS_PER_INPUT } from './page-names.js';
 
 /** Adds the inputs that hold the pages of all layers; `declare` adds those of one set of names. */
 export function declarePages(
@@ -10,8 +10,7 @@ export function declarePages(
   declare: (names: ReturnType<typeof cacheInputs>) => void,
 ): void {
   g.input(FIRST_PAGES, 'int32', [layers.length]);
-  const sets = new Map(layers.map((_, layer) => [cacheInputs(layer).key, cacheInputs(layer)]));
-  for (const names of sets.values()) declare(names);
+  for (let layer = 0; layer < layers.length; layer += LAYERS_PER_INPUT) declare(cacheInputs(layer));
 }
 
 /** Rows of its inputs that hold pages i32 [P] of a layer. */
